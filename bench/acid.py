@@ -18,8 +18,8 @@ import tomllib
 from typing import Any
 
 from bench import report
-from tests.support.acid_run import Result, archive, play, served, shared_share, table
-from tests.support.commands import Weboid, profile_for
+from tests.support.acid_run import CellResult, archive, play, served, shared_share, table
+from tests.support.commands import WeboidRunner, profile_for
 from tests.support.sites.acid import CELLS
 from tests.support.sites.web import TestWeb
 
@@ -32,7 +32,7 @@ def main() -> None:
             groups.setdefault(name, {}).update(group)
     with TestWeb.start(real=False) as web, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        weboid = Weboid(folder, profile_for(web, folder / "profile.toml", **groups))
+        weboid = WeboidRunner(folder, profile_for(web, folder / "profile.toml", **groups))
         start = time.perf_counter()
         ran, results = archive(weboid, CELLS)
         archived = time.perf_counter() - start
@@ -54,7 +54,7 @@ def main() -> None:
     report.figures("acid", figures)
 
 
-def _tell(each: Result) -> None:
+def _tell(each: CellResult) -> None:
     """What of a cell did not work."""
     outcome = f"{each.page.outcome} {each.page.reason}" if each.page else "no manifest"
     if each.missing or each.kept or min(each.seen or [0]) < 0.9 or outcome[:8] != "complete":

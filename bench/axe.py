@@ -34,7 +34,7 @@ from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import warc_date
 from proxy.control.client import NewArtifact, ProxyVisit
 from proxy.request_log import RequestOutcome
-from tests.support.proxy_fixtures import ROOT, Answer, Browser, Origin, ProxyProcess, ok
+from tests.support.proxy_fixtures import ROOT, Answer, ProxyBrowser, ProxyProcess, ScriptedOrigin, ok
 from warc.rebuild import rebuild_index
 
 WORKERS = 4  # at each proxy
@@ -48,7 +48,7 @@ _TABLES = {
 }
 
 
-class Bodies(dict[str, bytes | Answer]):
+class BodyOrigin(dict[str, bytes | Answer]):
     """An origin's answers: ``/SIZE/KEY`` is so many bytes that depend on the path alone."""
 
     def get(self, path: str, _: Any = None) -> bytes:
@@ -70,7 +70,7 @@ def body_of(url: str) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
+class PromisedRecord:
     """A record that somebody was told is on disk, and the bytes that it stands for."""
 
     url: str
@@ -83,7 +83,7 @@ class Promise:
 
 
 @dataclass(slots=True)
-class Toll:
+class CrashLosses:
     """What was seen. Everything but the counts should stay empty.
 
     Attributes:
@@ -97,7 +97,7 @@ class Toll:
 
     rounds: int = 0
     kills: int = 0
-    promises: list[Promise] = field(default_factory=list)
+    promises: list[PromisedRecord] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     bad_warcs: list[str] = field(default_factory=list)
     dangling: list[str] = field(default_factory=list)
@@ -110,17 +110,17 @@ class Toll:
         return self.lost + self.bad_warcs + self.dangling + self.differing + self.failed
 
 
-class Axe:
+class CrashRounds:
     """Swings over one collection in `folder`; the seed decides what is asked for and when it falls."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.layout = Layout(folder / "collection")
         self.layout.root.mkdir(parents=True)
-        self.toll = Toll()
+        self.toll = CrashLosses()
         self._folder = folder
         self._dice = random.Random(seed)
-        self._origin = Origin()
-        self._origin.answers = Bodies()
+        self._origin = ScriptedOrigin()
+        self._origin.answers = BodyOrigin()
         self._serial = 0
         self._passed: set[str] = set()
         self._followed: set[tuple[Any, ...]] = set()
@@ -131,7 +131,7 @@ class Axe:
         """End the origin."""
         self._origin.close()
 
-    async def swing(self, rounds: int, *, rebuild_every: int = 10) -> Toll:
+    async def swing(self, rounds: int, *, rebuild_every: int = 10) -> CrashLosses:
         """Run so many rounds."""
         for number in range(1, rounds + 1):
             known = len(self.toll.promises)
@@ -216,7 +216,7 @@ class Axe:
         begun = datetime.now(UTC)
         paths = [self._path() for _ in range(self._dice.randint(1, 6))]
         credentials = visit.credentials
-        browser = Browser(proxy.port, credentials.username, credentials.password)
+        browser = ProxyBrowser(proxy.port, credentials.username, credentials.password)
         try:
             for path in paths:
                 await asyncio.to_thread(browser.get, f"{SITE}{path}")
@@ -224,7 +224,7 @@ class Axe:
         finally:
             browser.close()
         self.toll.promises += [
-            Promise(e.url, e.kept, e.filename, e.offset, e.length, body_of(e.url), e.record_id)
+            PromisedRecord(e.url, e.kept, e.filename, e.offset, e.length, body_of(e.url), e.record_id)
             for e in entries
             if e.kept in (RequestOutcome.RESPONSE, RequestOutcome.REVISIT) and not e.truncated
         ]
@@ -236,7 +236,7 @@ class Axe:
         ]
         places = await visit.write(artifacts, document=url, date=begun)
         self.toll.promises += [
-            Promise(each.uri, "resource", at.filename, at.offset, at.length, each.data)
+            PromisedRecord(each.uri, "resource", at.filename, at.offset, at.length, each.data)
             for each, at in zip(artifacts, places, strict=True)
         ]
 
@@ -247,7 +247,7 @@ class Axe:
             return f"/{self._dice.choice((10, 999, 20_000))}/again{self._dice.randrange(30)}?{self._serial}"
         return f"/{self._dice.randrange(1, 30_000)}/once{self._serial}"
 
-    def _inspect(self, promises: list[Promise]) -> None:
+    def _inspect(self, promises: list[PromisedRecord]) -> None:
         names = {path.name for path in self.layout.archive.glob("*.warc.gz*")}
         new = sorted(names - self._passed)
         self.toll.bad_warcs += [f"{name} is open" for name in new if name.endswith(OPEN_SUFFIX)]
@@ -270,7 +270,7 @@ class Axe:
         with closing(sqlite3.connect(path or self.layout.captures_db)) as database:
             return database.execute(query).fetchall()
 
-    def _look_for(self, promises: Iterable[Promise]) -> None:
+    def _look_for(self, promises: Iterable[PromisedRecord]) -> None:
         """Hold each promise against the index and the WARC."""
         query = "SELECT filename, offset, length, url, record_type, orig_filename, orig_offset"
         rows = {row[:5]: row[5:] for row in self._rows(f"{query} FROM captures")}
@@ -329,11 +329,11 @@ def _noting(faults: list[str], what: object) -> Iterator[None]:
         faults.append(f"{what}: {error!r}")
 
 
-def swing(folder: Path, seed: int, rounds: int) -> Toll:
+def swing(folder: Path, seed: int, rounds: int) -> CrashLosses:
     """So many rounds on a new collection in `folder`."""
-    axe = Axe(folder, seed)
+    axe = CrashRounds(folder, seed)
 
-    async def run() -> Toll:
+    async def run() -> CrashLosses:
         try:
             return await axe.swing(rounds)
         finally:

@@ -68,7 +68,7 @@ QUICK = ("infinite script", "crash of the browser", "memory bomb")
 
 
 @dataclass(slots=True)
-class Web:
+class MixedPages:
     """Good pages, and one bad one of every kind."""
 
     port: int = 0
@@ -108,7 +108,7 @@ class Web:
 
 
 @dataclass(slots=True)
-class Told:
+class PoolOutcome:
     """What a crew did."""
 
     done: dict[str, PageDone] = field(default_factory=dict)
@@ -127,9 +127,9 @@ class Told:
 
 
 @asynccontextmanager
-async def serving() -> AsyncIterator[Web]:
+async def serving() -> AsyncIterator[MixedPages]:
     """The web, on a free port."""
-    web = Web()
+    web = MixedPages()
     server = await asyncio.start_server(web.serve, "127.0.0.1", 0)
     web.port = server.sockets[0].getsockname()[1]
     try:
@@ -138,7 +138,7 @@ async def serving() -> AsyncIterator[Web]:
         server.close()
 
 
-def settings_for(web: Web) -> Settings:
+def settings_for(web: MixedPages) -> Settings:
     """Short deadlines, one attempt, a browser that all share."""
     address = f"127.0.0.1:{web.port}"
     return Settings(
@@ -166,9 +166,9 @@ def browsers() -> None:
             os.killpg(each.pid, signal.SIGKILL)
 
 
-async def crawl(web: Web, urls: list[str]) -> Told:
+async def crawl(web: MixedPages, urls: list[str]) -> PoolOutcome:
     """Archive the URLs; what became of them."""
-    settings, told = settings_for(web), Told()
+    settings, told = settings_for(web), PoolOutcome()
     async with archivists(settings, told.note, clock=CLOCK) as crew:
         await crew.archive(urls, AT_A_TIME)
     return told

@@ -33,7 +33,7 @@ if not __package__:  # run as a file: its folder must not hide our packages
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from bench import report
-from bench.gaps import Proof, Rules, Span, prove
+from bench.gaps import GapReport, GapRules, VisitSpan, prove
 from core.clock import SystemClock
 from core.config.settings import FrontierSettings, PolitenessSettings
 from core.layout import Layout
@@ -52,11 +52,11 @@ START_LIMIT_S = 120.0
 STOP_LIMIT_S = 150.0
 
 
-class Origin:
+class ClusterOrigin:
     """The servers of many hosts on one loopback port, and their access log."""
 
     def __init__(self) -> None:
-        self.log: list[Span] = []
+        self.log: list[VisitSpan] = []
         self._visits: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -76,7 +76,7 @@ class Origin:
             if not part:
                 self._visits[host + page] += 1
             visit = f"{page} {self._visits[host + page]}"
-            self.log.append(Span(host, began, time.monotonic(), visit))
+            self.log.append(VisitSpan(host, began, time.monotonic(), visit))
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         origin = self
@@ -120,7 +120,7 @@ def _picture(text: str) -> bytes:
 
 
 @dataclass
-class Member:
+class ClusterMember:
     """A process of the cluster that is started again when it was killed."""
 
     name: str
@@ -170,18 +170,18 @@ class Member:
 
 
 @dataclass
-class Cluster:
+class BenchCluster:
     """All of it. `running` makes one."""
 
     folder: Path
-    origin: Origin
+    origin: ClusterOrigin
     redis: RedisServer
     postgres: PostgresServer
     database: str
     hosts: int
     others: dict[str, str] = field(default_factory=dict)  # more hosts, and where they are
     politeness: str = f"min_delay_s = {MIN_DELAY_S}\nmax_delay_s = 2.0"
-    members: dict[str, Member] = field(default_factory=dict)
+    members: dict[str, ClusterMember] = field(default_factory=dict)
 
     @property
     def collection(self) -> Path:
@@ -226,7 +226,7 @@ class Cluster:
             self._add(f"worker{number}", ["-v", "worker", *common, "--workers", "2"], env)
 
     def _add(self, name: str, arguments: Sequence[str], env: dict[str, str]) -> None:
-        self.members[name] = Member(name, [str(WEBOID), *arguments], self.folder, env)
+        self.members[name] = ClusterMember(name, [str(WEBOID), *arguments], self.folder, env)
 
     def frontier(self) -> Frontier:
         """The frontier, to add to and to look at."""
@@ -289,7 +289,7 @@ def _free() -> tuple[str, str]:
 @contextmanager
 def running(
     *, hosts: int, proxies: int, workers: int, others: Mapping[str, str] | None = None, politeness: str = ""
-) -> Iterator[Cluster]:
+) -> Iterator[BenchCluster]:
     """A cluster whose members run, until the end of the block.
 
     Args:
@@ -301,13 +301,13 @@ def running(
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weboid-cluster-")))
-        origin = Origin()
+        origin = ClusterOrigin()
         stack.callback(origin.close)
         redis = RedisServer(folder / "redis", persistent=True)
         stack.callback(redis.stop)
         postgres = PostgresServer()
         stack.callback(postgres.stop)
-        cluster = Cluster(folder, origin, redis, postgres, postgres.database(), hosts)
+        cluster = BenchCluster(folder, origin, redis, postgres, postgres.database(), hosts)
         cluster.others.update(others or {})
         cluster.politeness = politeness or cluster.politeness
         cluster.prepare(proxies=proxies, workers=workers)
@@ -318,7 +318,7 @@ def running(
 
 
 @contextmanager
-def kept(cluster: Cluster, folder: Path | None) -> Iterator[None]:
+def kept(cluster: BenchCluster, folder: Path | None) -> Iterator[None]:
     """Keep what the members said, however the block ends."""
     try:
         yield
@@ -347,7 +347,7 @@ def follow(frontier: Frontier, until: Callable[[FrontierStats], bool], limit_s: 
 
 
 @dataclass(frozen=True)
-class Found:
+class ClusterResult:
     """What is there at the end.
 
     Attributes:
@@ -364,10 +364,10 @@ class Found:
     bad_warcs: list[str]
     open_files: list[str]
     visits: int
-    proof: Proof
+    proof: GapReport
 
 
-def look(cluster: Cluster) -> Found:
+def look(cluster: BenchCluster) -> ClusterResult:
     """What the stores, the files and the access log say."""
     with psycopg.connect(cluster.database) as client:
         found = client.execute("SELECT nspname FROM pg_namespace WHERE nspname = 'weboid'")
@@ -382,10 +382,10 @@ def look(cluster: Cluster) -> Found:
         done = subprocess.run([str(WARCIO), "check", str(path)], capture_output=True, text=True, check=False)
         if done.returncode:
             bad.append(f"{path.name}: {done.stdout.strip()[-200:]}")
-    rules = Rules(visits_per_host=1, min_delay_s=MIN_DELAY_S, tolerance_s=0.02)
+    rules = GapRules(visits_per_host=1, min_delay_s=MIN_DELAY_S, tolerance_s=0.02)
     proof = prove(cluster.origin.log, rules)
     left = [path.name for path in archive.glob("*.open")]
-    return Found(pages, captures, bad, left, proof.visits, proof)
+    return ClusterResult(pages, captures, bad, left, proof.visits, proof)
 
 
 def _counted(client: "psycopg.Connection[Any]", query: str) -> Counter[str]:

@@ -60,7 +60,7 @@ def since(before: Mapping[str, float]) -> dict[str, float]:
 
 
 @dataclass(slots=True)
-class Meter:
+class CpuMeter:
     """CPU seconds by step and role, of visits that are made one at a time.
 
     Attributes:
@@ -100,7 +100,7 @@ class Meter:
         return self._last
 
 
-def metered(meter: Meter) -> type[VisitSteps]:
+def metered(meter: CpuMeter) -> type[VisitSteps]:
     """A kind of `Steps` that tells the meter, which has begun, of each step."""
 
     class MeteredSteps(VisitSteps):

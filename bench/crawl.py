@@ -36,7 +36,7 @@ from dataclasses import replace
 
 from bench import cpu, report
 from bench.crew import archivists
-from bench.pages import CLOCK, Load, Took, archive_settings, archived, timing
+from bench.pages import CLOCK, LoadCost, PageLoad, archive_settings, archived, timing
 from core.config.settings import BehaviourSettings, Settings, VisitSettings
 from core.page_manifest import VisitOutcome
 from crawler.worker.crawl_events import Event, PageDone
@@ -66,7 +66,7 @@ def manual_pages(count: int) -> list[str]:
     return [f"https://{hosts.KINDS}/{MANUAL}/{each.relative_to(folder)}" for each in paths[:count]]
 
 
-async def _bare(urls: Sequence[str], web: TestWeb) -> Took:
+async def _bare(urls: Sequence[str], web: TestWeb) -> LoadCost:
     """Visit the pages in one browser context: load, picture, DOM."""
     async with await Browser.launch(
         Settings().browser, find_browser(), ca_spki=web.spki, hosts=web.resolve, clock=CLOCK
@@ -98,7 +98,7 @@ async def _look(browser: Browser, context: BrowserContext, url: str) -> None:
     await connection.send("Target.closeTarget", target)
 
 
-async def unrecorded(load: Load, web: TestWeb) -> Took:
+async def unrecorded(load: PageLoad, web: TestWeb) -> LoadCost:
     """Make the same visits in one browser context, straight from the web."""
     behaviours = load_behaviours(load.behaviours)
     async with await Browser.launch(
@@ -116,7 +116,7 @@ async def unrecorded(load: Load, web: TestWeb) -> Took:
     return took
 
 
-async def _recrawl(load: Load, web: TestWeb) -> tuple[float, float]:
+async def _recrawl(load: PageLoad, web: TestWeb) -> tuple[float, float]:
     """Archive the pages in two runs; return the second's bytes to the first's, and its share of 304."""
 
     def note(event: Event) -> None:
@@ -193,7 +193,7 @@ def _of_checkout(folder: Path, urls: Sequence[str]) -> float:
 
 async def _round(urls: Sequence[str], web: TestWeb, before: Path | None) -> dict[str, float]:
     """Return the figures of one round, and those they are made of."""
-    load = Load(urls, VisitSettings(), BehaviourSettings())
+    load = PageLoad(urls, VisitSettings(), BehaviourSettings())
     web.clear()
     bare = await _bare(urls, web)
     plain_requests = web.count()

@@ -18,7 +18,7 @@ from crawler.worker.worker_pool import WorkerPool
 from warc.index.database import SqliteDatabase
 
 
-class Archivists:
+class ArchiveWorkers:
     """A crew and its empty frontier, ready to work; browser and proxies run."""
 
     def __init__(self, crew: WorkerPool, frontier: Frontier, clock: Clock) -> None:
@@ -36,7 +36,7 @@ class Archivists:
 @asynccontextmanager
 async def archivists(
     settings: Settings, report: Callable[[Event], None], *, clock: Clock, root: Path | None = None
-) -> AsyncIterator[Archivists]:
+) -> AsyncIterator[ArchiveWorkers]:
     """A crew with the collection at `root`, or one in a folder that is gone at the end."""
     with tempfile.TemporaryDirectory() as folder:
         async with (
@@ -52,4 +52,4 @@ async def archivists(
             ):
                 context = build_crawl_context(RunContext(layout, settings, frontier, supervisor, index, clock, report))
                 crew = WorkerPool(context, lease_s=settings.frontier.lease_s, name="bench")
-                yield Archivists(crew, frontier, clock)
+                yield ArchiveWorkers(crew, frontier, clock)

@@ -24,7 +24,7 @@ from playwright.async_api import BrowserContext, async_playwright
 
 from bench import report
 from bench.crawl import manual_pages, unrecorded
-from bench.pages import Load, Took, timing
+from bench.pages import LoadCost, PageLoad, timing
 from core.config.settings import BehaviourSettings, VisitSettings
 from render.chromium import find_browser
 from tests.support.sites.web import TestWeb
@@ -75,7 +75,7 @@ async def _visit(context: BrowserContext, url: str) -> None:
     await page.close()
 
 
-async def _played(urls: Sequence[str], web: TestWeb) -> Took:
+async def _played(urls: Sequence[str], web: TestWeb) -> LoadCost:
     """Visit the pages with Playwright, in our browser."""
     async with async_playwright() as driver:
         browser = await driver.chromium.launch(executable_path=str(find_browser().path), args=web.chromium_arguments())
@@ -93,8 +93,8 @@ async def main() -> None:
     """Run the rounds, by turns; print a table and the figures."""
     asked = report.arguments(__doc__ or "")
     urls = manual_pages(QUICK_PAGES if asked.quick else PAGES)
-    load = Load(urls, VISIT, BehaviourSettings(run=()))
-    rounds: list[tuple[Took, Took]] = []
+    load = PageLoad(urls, VISIT, BehaviourSettings(run=()))
+    rounds: list[tuple[LoadCost, LoadCost]] = []
     with TestWeb.start(real=False, every_kind=True) as web:
         for number in range(2 if asked.quick else 5):
             turns = [_played(urls, web), unrecorded(load, web)]

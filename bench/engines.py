@@ -48,7 +48,7 @@ from qa.checker import PlaybackChecker
 from qa.copy_view import CopyAddress
 from qa.local_replay import CollectionReplay, StoredPage, open_browsers, running_replay
 from qa.sample import SampleCandidate
-from tests.support.commands import Weboid
+from tests.support.commands import WeboidRunner
 from tests.support.polling import wait_until
 from tests.support.sites import hosts
 from tests.support.sites.kinds import kinds
@@ -102,7 +102,7 @@ def figures(*, quick: bool, only: str, replayweb: str, collection: str) -> dict[
                 pages = [f"https://{hosts.KINDS}{path}" for path in kinds().pages if only in path]
                 weboid = archived(web, pages[:: QUICK_EVERY if quick else 1], folder / "alone")
         else:
-            weboid = Weboid(folder, folder / "none")
+            weboid = WeboidRunner(folder, folder / "none")
             weboid.collection = Path(collection)
         weboid.run("level", "set", "full", "--default", "--collection", str(weboid.collection))
         layout = Layout(weboid.collection)

@@ -35,7 +35,7 @@ from core.errors import WeboidError
 from render.browser_process import BrowserProcess, privilege_prefix
 from render.cdp import CdpConnection
 from render.chromium import find_browser
-from tests.support.commands import Weboid, profile_for
+from tests.support.commands import WeboidRunner, profile_for
 from tests.support.sites import hosts
 from tests.support.sites.kinds import kinds
 from tests.support.sites.web import TestWeb
@@ -145,11 +145,11 @@ async def _quiet(web: TestWeb, *, still_s: float = _QUIET_S) -> None:
         await asyncio.sleep(0.05)
 
 
-def archived(web: TestWeb, pages: Sequence[str], folder: Path) -> Weboid:
+def archived(web: TestWeb, pages: Sequence[str], folder: Path) -> WeboidRunner:
     """Return a collection in the folder with a capture of each page."""
     folder.mkdir()
     (folder / "urls.txt").write_text("\n".join(pages))
-    weboid = Weboid(folder, profile_for(web, folder / "profile.toml"))
+    weboid = WeboidRunner(folder, profile_for(web, folder / "profile.toml"))
     ran = weboid.archive("--list", "urls.txt")
     for url, page in ran.pages.items():
         if page["outcome"] != "complete":
@@ -187,7 +187,7 @@ def _tell_missing(page: str, missing: Collection[str], title: str) -> None:
         print(f"missing {title}: {page}: {len(missing) - 5} more")
 
 
-def _passed(weboid: Weboid, level: str, cells: Cells) -> float:
+def _passed(weboid: WeboidRunner, level: str, cells: Cells) -> float:
     """Return the percentage of pages whose copy at this level is judged good."""
     weboid.run("level", "set", level, "--default", "--collection", str(weboid.collection))
     good = 0
@@ -199,7 +199,7 @@ def _passed(weboid: Weboid, level: str, cells: Cells) -> float:
     return 100 * good / len(cells)
 
 
-def _verdicts(weboid: Weboid, level: str) -> Iterator[dict[str, Any]]:
+def _verdicts(weboid: WeboidRunner, level: str) -> Iterator[dict[str, Any]]:
     options = ["--all", "--level", level, "--no-record", "--json"]
     ran = weboid.run("qa", *options, "--collection", str(weboid.collection))
     for each in ran.events:

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable
 
 from bench import report
-from bench.frontier_load import BATCH, CLAIMS, Kept, Subject
+from bench.frontier_load import BATCH, CLAIMS, FrontierUnderLoad, MeasuredFrontier
 from bench.frontier_redis import RedisKept
 from bench.frontier_sqlite import SqliteKept
 
@@ -32,7 +32,7 @@ QUICK = (1_000_000, 60)
 FULL = (10_000_000, 300)
 
 # How the frontiers are kept: a new, empty one of that name, its files in the folder.
-KINDS: dict[str, Callable[[Path, str], Kept]] = {"sqlite": SqliteKept, "redis": RedisKept}
+KINDS: dict[str, Callable[[Path, str], FrontierUnderLoad]] = {"sqlite": SqliteKept, "redis": RedisKept}
 
 
 def measured(kind: str, folder: Path, size: int, turns: int) -> dict[str, float]:
@@ -42,8 +42,8 @@ def measured(kind: str, folder: Path, size: int, turns: int) -> dict[str, float]
     seen.fill(SEEN, done=True)
     per_seen = seen.bytes() / SEEN
     seen.close()
-    large = Subject(KINDS[kind](folder, "large"), size)
-    small = Subject(KINDS[kind](folder, "small"), SMALL)
+    large = MeasuredFrontier(KINDS[kind](folder, "large"), size)
+    small = MeasuredFrontier(KINDS[kind](folder, "small"), SMALL)
     filled = time.perf_counter() - started
     print(f"{kind}: filled with {size:,} URLs in {filled:.0f} s: {large.bytes / 1e6:,.0f} MB")
     gc.collect()
@@ -67,12 +67,12 @@ def measured(kind: str, folder: Path, size: int, turns: int) -> dict[str, float]
     }
 
 
-def ratio(small: Subject, large: Subject, what: str) -> float:
+def ratio(small: MeasuredFrontier, large: MeasuredFrontier, what: str) -> float:
     """How fast the large one is beside the small one, over all turns, checkpoints included."""
     return sum(small.seconds[what]) / sum(large.seconds[what])
 
 
-def show(kind: str, small: Subject, large: Subject) -> None:
+def show(kind: str, small: MeasuredFrontier, large: MeasuredFrontier) -> None:
     """The table."""
     each = {"add": BATCH, "claim": CLAIMS, "complete": CLAIMS}
     rows = [(kind, f"{large.size:,} URLs", f"{small.size:,} URLs", "ratio")]

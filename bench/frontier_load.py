@@ -31,7 +31,7 @@ def url_of(number: int, host: int | None = None) -> str:
     return f"https://www.host{host}.example.org/some/path/of/usual/length/page-{number}.html?section=1"
 
 
-class Kept(Protocol):
+class FrontierUnderLoad(Protocol):
     """A frontier, and how its store is filled and measured."""
 
     @property
@@ -57,10 +57,10 @@ class Kept(Protocol):
         ...
 
 
-class Subject:
+class MeasuredFrontier:
     """A frontier that is measured."""
 
-    def __init__(self, kept: Kept, size: int) -> None:
+    def __init__(self, kept: FrontierUnderLoad, size: int) -> None:
         self.kept = kept
         self.size = size
         kept.fill(size)

@@ -10,7 +10,7 @@ Moments are seconds on one clock. Lines of one host with the same ``visit`` are 
 first begin to the last end; a line without one is a visit of its own, so without visits only lines
 for pages belong in a log. Three rules are held against each host:
 
-* never more visits at the same time than `Rules.visits_per_host`;
+* never more visits at the same time than `GapRules.visits_per_host`;
 * a visit begins no sooner than the delay after the end of any visit that ended before it;
 * no visit begins while the host is blocked. (A file of blocks has the same lines, without visits.)
 
@@ -39,7 +39,7 @@ SHOWN = 20
 TEXT_SHOWN_CHARS = 80
 
 
-class Span(NamedTuple):
+class VisitSpan(NamedTuple):
     """What a line says: a request for a page, or a block, of a host from `begin` to `end`."""
 
     host: str
@@ -49,7 +49,7 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class GapRules:
     """What hosts were promised.
 
     Attributes:
@@ -66,7 +66,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Breach:
+class RuleViolation:
     """A promise that was broken.
 
     Attributes:
@@ -83,7 +83,7 @@ class Breach:
 
 
 @dataclass(slots=True)
-class Proof:
+class GapReport:
     """What the logs show.
 
     Attributes:
@@ -99,15 +99,15 @@ class Proof:
     visits: int = 0
     most_together: int = 0
     smallest_gap_s: float = math.inf
-    breaches: list[Breach] = field(default_factory=list)
+    breaches: list[RuleViolation] = field(default_factory=list)
 
 
-def prove(log: Iterable[Span], rules: Rules, blocks: Iterable[Span] = ()) -> Proof:
+def prove(log: Iterable[VisitSpan], rules: GapRules, blocks: Iterable[VisitSpan] = ()) -> GapReport:
     """Hold the log against the rules; lines may come in any order."""
     blocked = defaultdict(list)
     for block in blocks:
         blocked[block.host].append(block)
-    proof = Proof()
+    proof = GapReport()
     for host, visits in sorted(_visits(log).items()):
         proof.hosts += 1
         proof.visits += len(visits)
@@ -116,9 +116,9 @@ def prove(log: Iterable[Span], rules: Rules, blocks: Iterable[Span] = ()) -> Pro
     return proof
 
 
-def _visits(log: Iterable[Span]) -> dict[str, list[Span]]:
+def _visits(log: Iterable[VisitSpan]) -> dict[str, list[VisitSpan]]:
     """The visits of each host in the order of their begins, lines of one visit joined."""
-    found: dict[str, dict[object, Span]] = defaultdict(dict)
+    found: dict[str, dict[object, VisitSpan]] = defaultdict(dict)
     for number, line in enumerate(log):
         visits = found[line.host]
         key = line.visit or number
@@ -127,7 +127,7 @@ def _visits(log: Iterable[Span]) -> dict[str, list[Span]]:
     return {host: sorted(each.values(), key=lambda visit: visit[1:3]) for host, each in found.items()}
 
 
-def _look_at_gaps(host: str, visits: Sequence[Span], rules: Rules, proof: Proof) -> None:
+def _look_at_gaps(host: str, visits: Sequence[VisitSpan], rules: GapRules, proof: GapReport) -> None:
     delay = rules.delays.get(host, rules.min_delay_s)
     going_on: list[float] = []  # the ends of visits that began before, as a heap
     last_end = -math.inf
@@ -138,24 +138,26 @@ def _look_at_gaps(host: str, visits: Sequence[Span], rules: Rules, proof: Proof)
         proof.most_together = max(proof.most_together, len(going_on))
         if len(going_on) > rules.visits_per_host:
             text = f"{len(going_on)} visits at the same time, {rules.visits_per_host} allowed"
-            proof.breaches.append(Breach("together", host, visit.begin, text))
+            proof.breaches.append(RuleViolation("together", host, visit.begin, text))
         gap = visit.begin - last_end
         proof.smallest_gap_s = min(proof.smallest_gap_s, gap)
         if gap < delay - rules.tolerance_s:
             text = f"{gap:.3f} s after the end of another visit, {delay:.3f} s promised"
-            proof.breaches.append(Breach("gap", host, visit.begin, text))
+            proof.breaches.append(RuleViolation("gap", host, visit.begin, text))
 
 
-def _look_at_blocks(visits: Sequence[Span], blocks: Sequence[Span], rules: Rules, proof: Proof) -> None:
+def _look_at_blocks(
+    visits: Sequence[VisitSpan], blocks: Sequence[VisitSpan], rules: GapRules, proof: GapReport
+) -> None:
     for visit in visits:
         for block in blocks:
             begin, end = block.begin + rules.tolerance_s, block.end - rules.tolerance_s
             if begin <= visit.begin < end:
                 text = f"{end - visit.begin:.3f} s before the end of a block"
-                proof.breaches.append(Breach("block", visit.host, visit.begin, text))
+                proof.breaches.append(RuleViolation("block", visit.host, visit.begin, text))
 
 
-def read_log(path: Path) -> list[Span]:
+def read_log(path: Path) -> list[VisitSpan]:
     """The lines of a log, or of a file of blocks; blank lines and ``#`` lines are left out.
 
     Raises:
@@ -173,7 +175,7 @@ def read_log(path: Path) -> list[Span]:
     return found
 
 
-def _span(text: str, where: str) -> Span:
+def _span(text: str, where: str) -> VisitSpan:
     try:
         if text.startswith("{"):
             line = json.loads(text)
@@ -181,7 +183,7 @@ def _span(text: str, where: str) -> Span:
         else:
             values = [*text.split(), ""][:4]
         host, begin, end, visit = values
-        span = Span(str(host).lower().removesuffix("."), float(begin), float(end), str(visit))
+        span = VisitSpan(str(host).lower().removesuffix("."), float(begin), float(end), str(visit))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         shown = text[:TEXT_SHOWN_CHARS]
         raise InputError(f"{where} is no line of host, begin, end and perhaps visit: {shown!r}.") from error
@@ -212,7 +214,7 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Read the logs, say what they show, and return the exit code."""
     given = _parser().parse_args(arguments)
-    rules = Rules(given.visits_per_host, given.min_delay, given.tolerance, dict(given.delay))
+    rules = GapRules(given.visits_per_host, given.min_delay, given.tolerance, dict(given.delay))
     try:
         log = [line for path in given.logs for line in read_log(path)]
         blocks = read_log(given.blocked) if given.blocked else []
@@ -227,7 +229,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if proof.breaches else 0
 
 
-def tell(proof: Proof, rules: Rules) -> None:
+def tell(proof: GapReport, rules: GapRules) -> None:
     """Print what the logs show; the last line is for machines."""
     for breach in proof.breaches[:SHOWN]:
         print(f"{breach.rule:8}  {breach.host}  at {breach.at:.3f}: {breach.text}")

@@ -23,14 +23,14 @@ from core.playback_check import QaVerdict
 from qa.compare.content_comparison import ResourceComparison, TextComparison, compare_resources, compare_texts
 from qa.compare.picture_comparison import PictureComparison, compare_pictures
 from qa.compare.verdict_rules import CopyJudgement, judge_copy
-from tests.support.heldout.kinds import Label
+from tests.support.heldout.kinds import PairLabel
 from tests.support.heldout.pairs import HeldOut, read_held_out, sites
 
 _IN_A_HURRY = 8  # every so many-th design is compared
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedPair:
     """A pair's figures, without its pictures; `pixels` is the baseline's.
 
     Attributes:
@@ -45,7 +45,7 @@ class Judged:
 
     site: str
     kind: str
-    label: Label
+    label: PairLabel
     picture: PictureComparison
     text: TextComparison
     parts: ResourceComparison
@@ -65,10 +65,10 @@ class Judged:
         return judge_copy(self.picture, self.text, self.parts)
 
 
-def judged(pair: HeldOut, *, pixels: bool) -> Judged:
+def judged(pair: HeldOut, *, pixels: bool) -> JudgedPair:
     """A pair's figures; those of the baseline take as long again."""
     one, other = pair.seen, pair.shown
-    return Judged(
+    return JudgedPair(
         pair.site,
         pair.kind,
         pair.label,
@@ -85,7 +85,7 @@ def was_fitted_on(site: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
+class VerdictShares:
     """How often broken was said and meant, and what good pages were called."""
 
     rightly: int
@@ -105,28 +105,28 @@ class Shares:
         return self.rightly / max(self.rightly + self.missed, 1)
 
 
-def shares(rows: Iterable[Judged], said: Callable[[Judged], QaVerdict]) -> Shares:
+def shares(rows: Iterable[JudgedPair], said: Callable[[JudgedPair], QaVerdict]) -> VerdictShares:
     """Hold what is said of each against its label."""
     pairs = [(said(row), row.label) for row in rows]
-    broken, good = QaVerdict.BROKEN, [verdict for verdict, label in pairs if label is Label.GOOD]
-    return Shares(
-        rightly=sum(v is broken and each is Label.BROKEN for v, each in pairs),
-        wrongly=sum(v is broken and each is not Label.BROKEN for v, each in pairs),
-        missed=sum(v is not broken and each is Label.BROKEN for v, each in pairs),
+    broken, good = QaVerdict.BROKEN, [verdict for verdict, label in pairs if label is PairLabel.GOOD]
+    return VerdictShares(
+        rightly=sum(v is broken and each is PairLabel.BROKEN for v, each in pairs),
+        wrongly=sum(v is broken and each is not PairLabel.BROKEN for v, each in pairs),
+        missed=sum(v is not broken and each is PairLabel.BROKEN for v, each in pairs),
         doubted=sum(verdict is not QaVerdict.GOOD for verdict in good),
         good=len(good),
     )
 
 
-def by_pixels(least: float) -> Callable[[Judged], QaVerdict]:
+def by_pixels(least: float) -> Callable[[JudgedPair], QaVerdict]:
     """The baseline."""
     return lambda row: QaVerdict.BROKEN if row.pixels < least else QaVerdict.GOOD
 
 
-def best_pixels(rows: Sequence[Judged]) -> tuple[float, Shares]:
+def best_pixels(rows: Sequence[JudgedPair]) -> tuple[float, VerdictShares]:
     """The bound that suits the baseline best on the very pairs that it is measured on."""
 
-    def middle(found: Shares) -> float:
+    def middle(found: VerdictShares) -> float:
         return 2 * found.rightly / (2 * found.rightly + found.wrongly + found.missed)
 
     bounds = sorted({row.pixels for row in rows} | {1.01})
@@ -135,18 +135,18 @@ def best_pixels(rows: Sequence[Judged]) -> tuple[float, Shares]:
 
 
 _ALL = "ours, texts and parts too"
-JUDGES: dict[str, Callable[[Judged], QaVerdict]] = {
+JUDGES: dict[str, Callable[[JudgedPair], QaVerdict]] = {
     "ours, pictures alone": lambda row: row.by_picture().verdict,
     _ALL: lambda row: row.by_all().verdict,
 }
 
 
-def wrong(rows: Iterable[Judged], said: Callable[[Judged], QaVerdict]) -> list[str]:
+def wrong(rows: Iterable[JudgedPair], said: Callable[[JudgedPair], QaVerdict]) -> list[str]:
     """Pairs of which broken is said and not meant, or meant and not said."""
     return [
         f"{row.name} ({row.label}) {said(row)}"
         for row in rows
-        if (said(row) is QaVerdict.BROKEN) != (row.label is Label.BROKEN)
+        if (said(row) is QaVerdict.BROKEN) != (row.label is PairLabel.BROKEN)
     ]
 
 
@@ -157,7 +157,7 @@ def figures(*, quick: bool) -> dict[str, float]:
     rows = [judged(pair, pixels=True) for pair in chosen]
     least, pixels = best_pixels(rows)
     lines = {name: shares(rows, said) for name, said in JUDGES.items()}
-    decided = [row for row in rows if row.label is not Label.EITHER]
+    decided = [row for row in rows if row.label is not PairLabel.EITHER]
     lines |= {f"{name}, either left out": shares(decided, said) for name, said in JUDGES.items()}
     unfitted = [row for row in decided if not was_fitted_on(row.site)]
     lines |= {f"{name}, and fitted half too": shares(unfitted, said) for name, said in JUDGES.items()}

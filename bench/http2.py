@@ -63,7 +63,7 @@ def main() -> None:
 def compare(folder: Path, count: int, round_trip_ms: int, ports: tuple[int, int], rounds: int) -> None:
     """Load one set in each way, by turns, and print the medians."""
     paths = [f"/{number}" for number in range(count)]
-    relays = [Relay(port, round_trip_ms / 2000) for port in ports]
+    relays = [DelayRelay(port, round_trip_ms / 2000) for port in ports]
     certificate = str(folder / "origin.pem")
     ways: list[Callable[[], Callable[[], int]]] = [
         lambda: http1(relays[0].port, certificate, paths),
@@ -164,7 +164,7 @@ def converse(sock: ssl.SSLSocket, left: deque[str], at_once: int) -> int:
     return size
 
 
-class Relay:
+class DelayRelay:
     """A process that passes bytes on, each after a delay; TCP's own round trips are not delayed."""
 
     def __init__(self, target: int, delay_s: float) -> None:

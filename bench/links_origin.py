@@ -28,16 +28,16 @@ _OCTETS = 250
 _RNG = random.Random(1)
 
 
-class Stats:
+class OriginStats:
     """What was seen."""
 
     open = most = requests = 0
 
 
-class Host(asyncio.Protocol):
+class LinkOriginConnection(asyncio.Protocol):
     """One connection."""
 
-    def __init__(self, stats: Stats, delay_s: float) -> None:
+    def __init__(self, stats: OriginStats, delay_s: float) -> None:
         self._stats = stats
         self._delay_s = delay_s
         self._data = b""
@@ -85,7 +85,7 @@ class Host(asyncio.Protocol):
         self._transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
 
 
-class Names(asyncio.DatagramProtocol):
+class OriginNameServer(asyncio.DatagramProtocol):
     """The name server: an address for each ``nN.test``, none of IPv6, and nothing else exists."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -112,14 +112,16 @@ class Names(asyncio.DatagramProtocol):
 
 async def _serve(delay_s: float, certificate: str) -> None:
     loop = asyncio.get_running_loop()
-    stats = Stats()
-    server = await loop.create_server(lambda: Host(stats, delay_s), "0.0.0.0", 0, backlog=8192)
-    names, _ = await loop.create_datagram_endpoint(Names, local_addr=("127.0.0.1", 0))
+    stats = OriginStats()
+    server = await loop.create_server(lambda: LinkOriginConnection(stats, delay_s), "0.0.0.0", 0, backlog=8192)
+    names, _ = await loop.create_datagram_endpoint(OriginNameServer, local_addr=("127.0.0.1", 0))
     ports = {"http": server.sockets[0].getsockname()[1], "names": names.get_extra_info("sockname")[1]}
     if certificate:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(certificate)
-        secure = await loop.create_server(lambda: Host(stats, delay_s), "0.0.0.0", 0, backlog=8192, ssl=context)
+        secure = await loop.create_server(
+            lambda: LinkOriginConnection(stats, delay_s), "0.0.0.0", 0, backlog=8192, ssl=context
+        )
         ports["https"] = secure.sockets[0].getsockname()[1]
     print(json.dumps(ports), flush=True)
     reader = asyncio.StreamReader()

@@ -27,7 +27,7 @@ def _finding(code: StatusCode, *, wide: bool = False, retry_s: float | None = No
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class ProbeFinding:
     """What is found, by whom, and how long the look takes.
 
     Attributes:
@@ -41,18 +41,22 @@ class Sight:
     seconds: float
 
 
-def _sight(code: StatusCode, seen: StatusCode | None = None, *, seconds: float = 0.4, wide: bool = False) -> Sight:
+def _sight(
+    code: StatusCode, seen: StatusCode | None = None, *, seconds: float = 0.4, wide: bool = False
+) -> ProbeFinding:
     by_eye = code if seen is None else seen
     verdict = CheckVerdict.GONE if by_eye is StatusCode.SOFT_404 else verdict_of(by_eye)
-    return Sight(_finding(code, wide=wide), CheckResult(by_eye, verdict, CheckMethod.BROWSER, whole_host=wide), seconds)
+    return ProbeFinding(
+        _finding(code, wide=wide), CheckResult(by_eye, verdict, CheckMethod.BROWSER, whole_host=wide), seconds
+    )
 
 
-FINE = Sight(
+FINE = ProbeFinding(
     CheckResult(StatusCode.FINE, CheckVerdict.OK, CheckMethod.HEAD, http=200),
     CheckResult(StatusCode.FINE, CheckVerdict.OK, CheckMethod.BROWSER),
     0.3,
 )
-MOVED = Sight(CheckResult(StatusCode.MOVED, CheckVerdict.OK, CheckMethod.HEAD, http=200), FINE.seen, 0.6)
+MOVED = ProbeFinding(CheckResult(StatusCode.MOVED, CheckVerdict.OK, CheckMethod.HEAD, http=200), FINE.seen, 0.6)
 NOT_FOUND = _sight(StatusCode.NOT_FOUND)
 GONE = _sight(StatusCode.GONE)
 NO_NAME = _sight(StatusCode.DNS_UNKNOWN, wide=True, seconds=0.1)
@@ -66,9 +70,9 @@ BLOCKED = _sight(StatusCode.NO_ACCESS, StatusCode.FINE)
 CHALLENGE = _sight(StatusCode.CHALLENGE)
 PARKED = _sight(StatusCode.TO_THE_ROOT, StatusCode.PARKED)
 SOFT = _sight(StatusCode.TO_THE_ROOT, StatusCode.SOFT_404)
-MAINTAINED = Sight(_finding(StatusCode.UNAVAILABLE, retry_s=7200.0), _sight(StatusCode.UNAVAILABLE).seen, 0.4)
-SLOW_DOWN = Sight(_finding(StatusCode.TOO_MANY, retry_s=30.0), FINE.seen, 0.2)
-TOO_MANY = Sight(_finding(StatusCode.TOO_MANY), FINE.seen, 0.2)
+MAINTAINED = ProbeFinding(_finding(StatusCode.UNAVAILABLE, retry_s=7200.0), _sight(StatusCode.UNAVAILABLE).seen, 0.4)
+SLOW_DOWN = ProbeFinding(_finding(StatusCode.TOO_MANY, retry_s=30.0), FINE.seen, 0.2)
+TOO_MANY = ProbeFinding(_finding(StatusCode.TOO_MANY), FINE.seen, 0.2)
 
 _OUTAGES = (NO_NAME, REFUSED, NO_ROUTE, TIMEOUT, BAD_GATEWAY, BROKEN, DOWN, MAINTAINED)
 _ENDS_OF_HOSTS = (NO_NAME, REFUSED, NO_ROUTE, TIMEOUT, PARKED, BAD_GATEWAY)
@@ -77,7 +81,7 @@ _HICCUPS = (TIMEOUT, BAD_GATEWAY, BROKEN, DOWN, REFUSED)
 
 
 @dataclass(frozen=True, slots=True)
-class Episode:
+class FailureEpisode:
     """From one day to another, in days and their parts, every look finds this.
 
     `gone` is the truth: whether the links are gone, or merely away.
@@ -85,12 +89,12 @@ class Episode:
 
     start: float
     end: float
-    sight: Sight
+    sight: ProbeFinding
     gone: bool = False
 
 
 @dataclass(slots=True)
-class Host:
+class SimulatedHost:
     """A host as it really is.
 
     Attributes:
@@ -103,22 +107,22 @@ class Host:
     """
 
     name: str
-    base: Sight = FINE
+    base: ProbeFinding = FINE
     flaky: float = 0.0
     limit_s: float = 0.0
-    episodes: list[Episode] = field(default_factory=list)
+    episodes: list[FailureEpisode] = field(default_factory=list)
     asked: float = -math.inf
 
 
 @dataclass(slots=True)
-class Link:
+class SimulatedLink:
     """A link as it really is: its host, its key, and what happens to it alone."""
 
-    host: Host
+    host: SimulatedHost
     key: bytes
     seed: int
     moved_on: float = FOR_EVER
-    episodes: list[Episode] = field(default_factory=list)
+    episodes: list[FailureEpisode] = field(default_factory=list)
 
     @property
     def plain(self) -> bool:
@@ -127,7 +131,7 @@ class Link:
         quiet = not (self.episodes or host.episodes or host.flaky or host.limit_s)
         return quiet and host.base is FINE and self.moved_on == FOR_EVER
 
-    def sight(self, moment: float) -> Sight:
+    def sight(self, moment: float) -> ProbeFinding:
         """What a look at that moment finds, in days and their parts."""
         for episode in self.host.episodes:
             if episode.start <= moment < episode.end:
@@ -144,11 +148,11 @@ class Link:
         return self.host.base
 
     @property
-    def ends(self) -> list[Episode]:
+    def ends(self) -> list[FailureEpisode]:
         """When it is gone, in order, as far as anybody who asks could know."""
         own = [] if self.host.base is BLOCKED else self.episodes
         both = [each for each in (*self.host.episodes, *own) if each.gone]
-        merged: list[Episode] = []
+        merged: list[FailureEpisode] = []
         for each in sorted(both, key=lambda episode: episode.start):
             if merged and each.start <= merged[-1].end:
                 merged[-1] = replace(merged[-1], end=max(merged[-1].end, each.end))
@@ -173,7 +177,7 @@ def _chance(seed: int, day: int) -> float:
     return ((mixed * _MIX) & _MASK) / 2**64
 
 
-def web(count: int, seed: int) -> list[Link]:
+def web(count: int, seed: int) -> list[SimulatedLink]:
     """So many links over a quarter as many hosts at most, the same for the same seed."""
     rng = random.Random(seed)
     names = max(count // 4, 10)
@@ -183,9 +187,9 @@ def web(count: int, seed: int) -> list[Link]:
     return [_link(rng, host, number) for number, host in enumerate(chosen)]
 
 
-def _host(rng: random.Random, number: int) -> Host:
-    host = Host(f"host{number}.test")
-    kinds: tuple[tuple[float, Callable[[random.Random, Host], None]], ...] = (
+def _host(rng: random.Random, number: int) -> SimulatedHost:
+    host = SimulatedHost(f"host{number}.test")
+    kinds: tuple[tuple[float, Callable[[random.Random, SimulatedHost], None]], ...] = (
         (0.45, _nothing),
         (0.15, _flaky),
         (0.15, _outages),
@@ -204,68 +208,68 @@ def _host(rng: random.Random, number: int) -> Host:
     return host
 
 
-def _nothing(rng: random.Random, host: Host) -> None:
+def _nothing(rng: random.Random, host: SimulatedHost) -> None:
     del rng, host
 
 
-def _flaky(rng: random.Random, host: Host) -> None:
+def _flaky(rng: random.Random, host: SimulatedHost) -> None:
     host.flaky = rng.uniform(0.01, 0.05)
 
 
-def _outages(rng: random.Random, host: Host) -> None:
+def _outages(rng: random.Random, host: SimulatedHost) -> None:
     """One to four outages of an hour to twelve days, at least two weeks from one another."""
     start = rng.uniform(0, 90)
     for _ in range(rng.randint(1, 4)):
         days = rng.choice((rng.uniform(1, 24) / 24, rng.uniform(1, 5), rng.uniform(5, 12)))
-        host.episodes.append(Episode(start, start + days, rng.choice(_OUTAGES)))
+        host.episodes.append(FailureEpisode(start, start + days, rng.choice(_OUTAGES)))
         start += days + rng.uniform(APART_DAYS, 90)
 
 
-def _flaky_with_outages(rng: random.Random, host: Host) -> None:
+def _flaky_with_outages(rng: random.Random, host: SimulatedHost) -> None:
     _flaky(rng, host)
     _outages(rng, host)
 
 
-def _bot_refusing(rng: random.Random, host: Host) -> None:
+def _bot_refusing(rng: random.Random, host: SimulatedHost) -> None:
     """Refuses the checker; a tenth of these lose their names some day."""
     host.base = BLOCKED
     if rng.random() < 0.1:
-        host.episodes.append(Episode(rng.uniform(0, DAYS), FOR_EVER, NO_NAME, gone=True))
+        host.episodes.append(FailureEpisode(rng.uniform(0, DAYS), FOR_EVER, NO_NAME, gone=True))
 
 
-def _challenging(rng: random.Random, host: Host) -> None:
+def _challenging(rng: random.Random, host: SimulatedHost) -> None:
     """Refuses the browser, too, or begins to at some day."""
-    host.episodes.append(Episode(rng.choice((0.0, rng.uniform(0, DAYS))), FOR_EVER, CHALLENGE))
+    host.episodes.append(FailureEpisode(rng.choice((0.0, rng.uniform(0, DAYS))), FOR_EVER, CHALLENGE))
 
 
-def _rate_limiting(rng: random.Random, host: Host) -> None:
+def _rate_limiting(rng: random.Random, host: SimulatedHost) -> None:
     host.limit_s = rng.uniform(4.0, 40.0)
 
 
-def _dying(rng: random.Random, host: Host) -> None:
+def _dying(rng: random.Random, host: SimulatedHost) -> None:
     """Ends some day; a part of them comes back after a month or more."""
     start = rng.uniform(0, DAYS)
     end = start + rng.uniform(40, 150) if rng.random() < 0.2 else FOR_EVER
-    host.episodes.append(Episode(start, end, rng.choice(_ENDS_OF_HOSTS), gone=True))
+    host.episodes.append(FailureEpisode(start, end, rng.choice(_ENDS_OF_HOSTS), gone=True))
 
 
-def _link(rng: random.Random, host: Host, number: int) -> Link:
-    link = Link(host, key_of(f"https://{host.name}/{number}"), rng.getrandbits(64))
+def _link(rng: random.Random, host: SimulatedHost, number: int) -> SimulatedLink:
+    link = SimulatedLink(host, key_of(f"https://{host.name}/{number}"), rng.getrandbits(64))
     drawn = rng.random()
     if drawn < 0.06:
         start = rng.uniform(0, DAYS)
         end = start + rng.uniform(40, 150) if drawn < 0.01 else FOR_EVER
-        link.episodes.append(Episode(start, end, rng.choice(_ENDS_OF_LINKS), gone=True))
+        link.episodes.append(FailureEpisode(start, end, rng.choice(_ENDS_OF_LINKS), gone=True))
     elif drawn < 0.09:
         link.moved_on = rng.uniform(0, DAYS)
     elif drawn < 0.11:  # away for a while, by itself, without being called gone
         start = rng.uniform(0, DAYS)
-        away = Episode(start, start + rng.uniform(0.1, 12), rng.choice((BROKEN, DOWN, TIMEOUT)))
+        away = FailureEpisode(start, start + rng.uniform(0.1, 12), rng.choice((BROKEN, DOWN, TIMEOUT)))
         if all(_apart(away, each) for each in host.episodes):
             link.episodes.append(away)
     return link
 
 
-def _apart(one: Episode, other: Episode) -> bool:
+def _apart(one: FailureEpisode, other: FailureEpisode) -> bool:
     """Whether two weeks lie between them: together they would be an outage longer than any we judge."""
     return one.end + APART_DAYS <= other.start or other.end + APART_DAYS <= one.start

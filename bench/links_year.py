@@ -27,7 +27,7 @@ from heapq import heappop, heappush
 from multiprocessing import get_context
 
 from bench import report
-from bench.links_web import DAYS, FINE, SLOW_DOWN, TOO_MANY, Link, Sight, web
+from bench.links_web import DAYS, FINE, SLOW_DOWN, TOO_MANY, ProbeFinding, SimulatedLink, web
 from links.check_result import CheckResult
 from links.checker.check_schedule import next_due
 from links.checker.timetable import AddOutcome, CheckTurn, Timetable, TurnAction
@@ -47,7 +47,7 @@ _FOUND = frozenset({LinkState.DEAD, LinkState.USURPED})
 
 
 @dataclass(slots=True)
-class Tally:
+class YearTally:
     """What a year showed.
 
     Attributes:
@@ -75,7 +75,7 @@ class Tally:
     smallest_gap_s: float = math.inf
     put_back: int = 0
 
-    def join(self, other: "Tally") -> None:
+    def join(self, other: "YearTally") -> None:
         """Add what another part of the hosts showed."""
         self.false_dead += other.false_dead
         self.found += other.found
@@ -89,28 +89,28 @@ class Tally:
         self.put_back += other.put_back
 
 
-class Year:
+class SimulatedYear:
     """One year of one web by one preset."""
 
-    def __init__(self, links: list[Link], preset: CheckPreset) -> None:
+    def __init__(self, links: list[SimulatedLink], preset: CheckPreset) -> None:
         for link in links:
             link.host.asked = -math.inf
         self._links = links
         self._preset = preset
-        self._tally = Tally()
+        self._tally = YearTally()
         self._standings = [LinkHealth()] * len(links)
         self._plain = [link.plain for link in links]
         self._due: dict[int, list[int]] = defaultdict(list)
         self._due[0] = list(range(len(links)))
-        self._table: Timetable[Link] = Timetable(gaps=GAP_S, room=ROOM, tries=3)
-        self._running: list[tuple[float, CheckTurn[Link], Sight]] = []
+        self._table: Timetable[SimulatedLink] = Timetable(gaps=GAP_S, room=ROOM, tries=3)
+        self._running: list[tuple[float, CheckTurn[SimulatedLink], ProbeFinding]] = []
         self._called: dict[int, float] = {}  # of the links that are called dead: when
         self._calls: dict[int, list[tuple[float, float]]] = defaultdict(list)  # from when to when
         self._found: set[tuple[int, float]] = set()
         self._left: list[int] = []  # of hosts of which enough waits
         self._again = 0.0  # when these are offered again
 
-    def run(self) -> Tally:
+    def run(self) -> YearTally:
         """Let the year pass."""
         for day in range(DAYS):
             self._table.new_pass()
@@ -175,7 +175,7 @@ class Year:
                 self._due[max(day + 1, int(turn.until / DAY_S))].append(turn.url_id)
         return math.inf
 
-    def _ask(self, turn: CheckTurn[Link], now: float) -> None:
+    def _ask(self, turn: CheckTurn[SimulatedLink], now: float) -> None:
         host = turn.payload.host
         self._tally.requests += 1
         gap = now - host.asked
@@ -240,7 +240,7 @@ class Year:
             if ended:
                 tally.revived.append(moment - ended[-1])
 
-    def _judge(self, number: int, link: Link) -> None:
+    def _judge(self, number: int, link: SimulatedLink) -> None:
         """Count what was gone for long and was not found."""
         calls = self._calls.get(number, [])
         for each in link.ends:
@@ -254,12 +254,12 @@ class Year:
                 self._tally.found.append(end - each.start)
 
 
-def year(links: list[Link], preset: CheckPreset) -> Tally:
+def year(links: list[SimulatedLink], preset: CheckPreset) -> YearTally:
     """What a year of these links shows."""
-    return Year(links, preset).run()
+    return SimulatedYear(links, preset).run()
 
 
-def years(count: int, names: Sequence[str], *, seed: int = 7) -> dict[str, Tally]:
+def years(count: int, names: Sequence[str], *, seed: int = 7) -> dict[str, YearTally]:
     """A year of so many links by each preset; a process a core takes a part of the hosts."""
     _links[:] = web(count, seed)
     cores = os.cpu_count() or 1
@@ -268,17 +268,17 @@ def years(count: int, names: Sequence[str], *, seed: int = 7) -> dict[str, Tally
     with ProcessPoolExecutor(cores, get_context("fork"), gc.disable) as pool:
         tallies = list(pool.map(_share, parts))
     gc.unfreeze()
-    found = {name: Tally() for name in names}
+    found = {name: YearTally() for name in names}
     for (name, _, _), tally in zip(parts, tallies, strict=True):
         found[name].join(tally)
     _links.clear()
     return found
 
 
-_links: list[Link] = []  # for the processes, which are born with it
+_links: list[SimulatedLink] = []  # for the processes, which are born with it
 
 
-def _share(asked: tuple[str, int, int]) -> Tally:
+def _share(asked: tuple[str, int, int]) -> YearTally:
     name, part, parts = asked
     mine = [link for link in _links if bucket_of(link.host.name) % parts == part]
     return year(mine, PRESETS[name])

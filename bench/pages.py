@@ -54,7 +54,7 @@ VIEW_ONLY = replace(WHOLE, full_page=False, thumbnail=False, dom=False, text=Fal
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class PageLoad:
     """Pages to visit, and how."""
 
     urls: Sequence[str]
@@ -63,7 +63,7 @@ class Load:
 
 
 @dataclass(slots=True)
-class Took:
+class LoadCost:
     """What a load took: seconds, and CPU seconds by role."""
 
     seconds: float = 0.0
@@ -71,9 +71,9 @@ class Took:
 
 
 @contextmanager
-def timing(meter: cpu.Meter | None) -> Iterator[Took]:
+def timing(meter: cpu.CpuMeter | None) -> Iterator[LoadCost]:
     """What is done within, without the starting and ending of processes."""
-    took = Took()
+    took = LoadCost()
     if meter is not None:
         meter.begin()
     before, start = cpu.used(), time.perf_counter()
@@ -83,7 +83,9 @@ def timing(meter: cpu.Meter | None) -> Iterator[Took]:
         meter.turn(cpu.AROUND)
 
 
-async def unarchived(load: Load, web: TestWeb, at_a_time: int = AT_A_TIME, meter: cpu.Meter | None = None) -> Took:
+async def unarchived(
+    load: PageLoad, web: TestWeb, at_a_time: int = AT_A_TIME, meter: cpu.CpuMeter | None = None
+) -> LoadCost:
     """What the pages take in the same browser, straight from the web."""
     settings = Settings()
     executable = find_browser()
@@ -103,7 +105,7 @@ async def unarchived(load: Load, web: TestWeb, at_a_time: int = AT_A_TIME, meter
     return took
 
 
-def archive_settings(load: Load, web: TestWeb, at_a_time: int) -> Settings:
+def archive_settings(load: PageLoad, web: TestWeb, at_a_time: int) -> Settings:
     """Return the settings of a crawl of the test web without delays."""
     return Settings(
         visit=load.visit,
@@ -114,7 +116,9 @@ def archive_settings(load: Load, web: TestWeb, at_a_time: int) -> Settings:
     )
 
 
-async def archived(load: Load, web: TestWeb, at_a_time: int = AT_A_TIME, meter: cpu.Meter | None = None) -> Took:
+async def archived(
+    load: PageLoad, web: TestWeb, at_a_time: int = AT_A_TIME, meter: cpu.CpuMeter | None = None
+) -> LoadCost:
     """What the pages take through frontier, browser, proxy, disk and index."""
     settings = archive_settings(load, web, at_a_time)
     done: list[PageDone] = []
@@ -133,12 +137,12 @@ async def archived(load: Load, web: TestWeb, at_a_time: int = AT_A_TIME, meter: 
 
 
 @dataclass(slots=True)
-class Compared:
+class LoadComparison:
     """Both sides of some rounds."""
 
     pages: int = 0
-    ours: list[Took] = field(default_factory=list)
-    plain: list[Took] = field(default_factory=list)
+    ours: list[LoadCost] = field(default_factory=list)
+    plain: list[LoadCost] = field(default_factory=list)
 
     @property
     def ratio(self) -> float:
@@ -146,18 +150,18 @@ class Compared:
         pairs = zip(self.ours, self.plain, strict=True)
         return report.median([plain.seconds / ours.seconds for ours, plain in pairs])
 
-    def per_minute(self, side: Sequence[Took]) -> float:
+    def per_minute(self, side: Sequence[LoadCost]) -> float:
         """Pages a minute, the median of the rounds."""
         return report.median([self.pages / took.seconds * 60 for took in side])
 
-    def cpu_s(self, side: Sequence[Took], role: str) -> float:
+    def cpu_s(self, side: Sequence[LoadCost], role: str) -> float:
         """CPU seconds a page of that role."""
         return sum(took.cpu[role] for took in side) / (self.pages * len(side))
 
 
-async def compare(loads: Sequence[Load], web: TestWeb) -> Compared:
+async def compare(loads: Sequence[PageLoad], web: TestWeb) -> LoadComparison:
     """One round a load; every other one begins with the other side."""
-    found = Compared(len(loads[0].urls))
+    found = LoadComparison(len(loads[0].urls))
     for number, load in enumerate(loads):
         for archiving in (True, False) if number % 2 else (False, True):
             if archiving:
@@ -167,9 +171,9 @@ async def compare(loads: Sequence[Load], web: TestWeb) -> Compared:
     return found
 
 
-async def by_step(load: Load, web: TestWeb) -> tuple[cpu.Meter, cpu.Meter]:
+async def by_step(load: PageLoad, web: TestWeb) -> tuple[cpu.CpuMeter, cpu.CpuMeter]:
     """CPU seconds by step, archived and not, of pages visited one at a time."""
-    meters = (cpu.Meter(), cpu.Meter())
+    meters = (cpu.CpuMeter(), cpu.CpuMeter())
     for meter, make in zip(meters, (archived, unarchived), strict=True):
         with patch("render.visit.VisitSteps", cpu.metered(meter)):
             await make(load, web, 1, meter)
@@ -177,16 +181,17 @@ async def by_step(load: Load, web: TestWeb) -> tuple[cpu.Meter, cpu.Meter]:
     return meters
 
 
-def galleries(web: TestWeb, rounds: range, pages: int, *, view_only: bool = False) -> list[Load]:
+def galleries(web: TestWeb, rounds: range, pages: int, *, view_only: bool = False) -> list[PageLoad]:
     """Loads of galleries; no page is used twice, so nothing is cached or known."""
     visiting = VIEW_ONLY if view_only else WHOLE
     behaviours = BehaviourSettings(run=()) if view_only else BehaviourSettings()
     return [
-        Load([web.gallery(number * pages + each) for each in range(pages)], visiting, behaviours) for number in rounds
+        PageLoad([web.gallery(number * pages + each) for each in range(pages)], visiting, behaviours)
+        for number in rounds
     ]
 
 
-def tell(kinds: dict[str, Compared]) -> None:
+def tell(kinds: dict[str, LoadComparison]) -> None:
     """Print speed and CPU of each kind."""
     rows = [("pages a minute, 4 at a time", "archived", "not archived", "ratio")]
     for name, found in kinds.items():
@@ -201,7 +206,7 @@ def tell(kinds: dict[str, Compared]) -> None:
     report.table(rows)
 
 
-def tell_steps(ours: cpu.Meter, plain: cpu.Meter) -> None:
+def tell_steps(ours: cpu.CpuMeter, plain: cpu.CpuMeter) -> None:
     """Print CPU by step."""
     rows = [("CPU ms a page by step", "archived: worker", "browser + proxy", "not: browser")]
     for step in sorted(ours.steps, key=lambda each: -sum(ours.steps[each].values())):
@@ -217,8 +222,8 @@ async def main() -> None:
     rounds, pages = (2, 8) if quick else (5, 60)
     with TestWeb.start(real=True) as web:
         urls = web.urls.real_pages[: 12 if quick else None]
-        real = Load(urls, WHOLE, BehaviourSettings())
-        warm = Load(urls[:4], WHOLE, BehaviourSettings())
+        real = PageLoad(urls, WHOLE, BehaviourSettings())
+        warm = PageLoad(urls[:4], WHOLE, BehaviourSettings())
         await unarchived(warm, web)  # the wiki's own caches fill on the first view
         kinds = {"real": await compare([real] * (1 if quick else 3), web)}
         views = galleries(web, range(rounds), pages, view_only=True)
@@ -226,7 +231,7 @@ async def main() -> None:
         kinds["whole"] = await compare(galleries(web, range(rounds, 2 * rounds), pages), web)
         few = galleries(web, range(2 * rounds, 2 * rounds + 1), pages)[0].urls[:2]
         some = urls[: 12 if quick else None : 4 if quick else 1]
-        sample = Load([*some, *few], WHOLE, BehaviourSettings())
+        sample = PageLoad([*some, *few], WHOLE, BehaviourSettings())
         meters = await by_step(sample, web)
     tell(kinds)
     tell_steps(*meters)

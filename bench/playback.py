@@ -39,9 +39,9 @@ import psutil
 from bench import report
 from bench.certificate import write_certificate
 from bench.lookups import FULL, QUICK, SMALL, lookup_figures
-from bench.playback_client import Client
+from bench.playback_client import ReplayClient
 from bench.proxy import HOST, child, our_proxy, settings
-from bench.proxy_client import Client as ProxyClient
+from bench.proxy_client import ProxyLoadClient
 from core.timestamps import timestamp14
 from playback.replay.full.text_rewriter import find_pywb_python
 from tests.support.playback_fixtures import CollectionBuilder, png
@@ -105,7 +105,7 @@ def page_of(noise: random.Random, number: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class BenchServer:
     """An archive that answers.
 
     Attributes:
@@ -134,29 +134,29 @@ class Server:
 
 
 @contextmanager
-def ours(folder: Path) -> Iterator[Server]:
+def ours(folder: Path) -> Iterator[BenchServer]:
     """Replay, one process and its makers."""
     command = [sys.executable, "-m", "playback.replay", "--collection", str(folder)]
     command += ["--front-origin", "http://front.example"]
     with _started(command) as process:
         assert process.stdout is not None
         port = json.loads(process.stdout.readline())["port"]
-        yield Server(port, psutil.Process(process.pid), f"/c/{STAMP}")
+        yield BenchServer(port, psutil.Process(process.pid), f"/c/{STAMP}")
 
 
 @contextmanager
-def stock(folder: Path) -> Iterator[Server]:
+def stock(folder: Path) -> Iterator[BenchServer]:
     """Stock pywb, one process."""
     port = free_port()
     command = [str(find_pywb_python()), "-c", _WAYBACK, "-p", str(port), "-b", "127.0.0.1"]
     with _started([*command, "-d", str(folder)]) as process:
         while process.poll() is None:
             try:
-                Client(port).get("/")
+                ReplayClient(port).get("/")
                 break
             except OSError:
                 time.sleep(0.05)
-        yield Server(port, psutil.Process(process.pid), f"/c/{STAMP}")
+        yield BenchServer(port, psutil.Process(process.pid), f"/c/{STAMP}")
         process.terminate()
 
 
@@ -178,7 +178,7 @@ def _started(command: list[str]) -> Iterator["subprocess.Popen[str]"]:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ClientRun:
     """What one run of the client took.
 
     Attributes:
@@ -192,7 +192,7 @@ class Asked:
     ms: float
 
 
-def ask(server: Server, paths: list[str], count: int, *, connections: int = 4, known: bool = False) -> Asked:
+def ask(server: BenchServer, paths: list[str], count: int, *, connections: int = 4, known: bool = False) -> ClientRun:
     """Ask for the paths by turns."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         file.write("\n".join(paths))
@@ -205,22 +205,22 @@ def ask(server: Server, paths: list[str], count: int, *, connections: int = 4, k
     took = json.loads(done.stdout)
     if known:  # the first answers, which told the ETags, count as others do
         count += len(paths)
-    return Asked(count / took["seconds"], count / max(spent, 0.01), took["ms"][0])
+    return ClientRun(count / took["seconds"], count / max(spent, 0.01), took["ms"][0])
 
 
 @dataclass(slots=True)
-class Rounds:
+class PlaybackRounds:
     """What was measured by turns."""
 
-    ours: list[Asked] = field(default_factory=list)
-    stock: list[Asked] = field(default_factory=list)
+    ours: list[ClientRun] = field(default_factory=list)
+    stock: list[ClientRun] = field(default_factory=list)
 
     def ratio(self) -> float:
         """Answers per CPU second, ours over stock's of the same round."""
         pairs = zip(self.ours, self.stock, strict=True)
         return report.median([mine.a_core_second / its.a_core_second for mine, its in pairs])
 
-    def of(self, which: list[Asked], name: str) -> float:
+    def of(self, which: list[ClientRun], name: str) -> float:
         """The median of a figure."""
         return report.median([getattr(each, name) for each in which])
 
@@ -228,7 +228,7 @@ class Rounds:
 def serving(folder: Path, *, rounds: int, images: int, pages: int, count: int) -> dict[str, float]:
     """Images and pages, from both."""
     figures: dict[str, float] = {}
-    by_turns = Rounds()
+    by_turns = PlaybackRounds()
     with ours(folder) as mine, stock(folder) as its:
         for server in (mine, its):  # code and files are warm
             ask(server, server.images(images), images // 4)
@@ -263,10 +263,10 @@ async def playable(captures: int) -> dict[str, float]:
             folder.mkdir()
             chosen = settings(int(origin), certificate)
             with our_proxy(folder, "proxy", chosen) as proxy, ours(folder) as replay:
-                client = Client(replay.port)
+                client = ReplayClient(replay.port)
                 async with proxy.visit("bench", bucket="default") as visit:
                     auth = f"{visit.credentials.username}:{visit.credentials.password}"
-                    browser = ProxyClient(visit.credentials.port, auth, HOST, 443)
+                    browser = ProxyLoadClient(visit.credentials.port, auth, HOST, 443)
                     for number in range(captures):
                         await asyncio.to_thread(browser.get, f"/20000/k{number}")
                         took.append(await asyncio.to_thread(_until_it_plays, client, number))
@@ -275,7 +275,7 @@ async def playable(captures: int) -> dict[str, float]:
     return {"playable_p95_s": took[len(took) * 95 // 100], "playable_median_s": report.median(took)}
 
 
-def _until_it_plays(client: Client, number: int) -> float:
+def _until_it_plays(client: ReplayClient, number: int) -> float:
     begun = time.perf_counter()
     path = f"/c/{timestamp14(datetime.now(UTC))}/https://{HOST}/20000/k{number}"
     while client.get(path)[0] == 404:

@@ -17,7 +17,7 @@ from bench.turns import take_turns
 BLOCK = 1 << 18
 
 
-class Client:
+class ReplayClient:
     """One connection, opened again whenever the server has closed it."""
 
     def __init__(self, port: int) -> None:
@@ -83,12 +83,12 @@ def main() -> None:
     paths = Path(sys.argv[4]).read_text().split("\n")
     etags = {}
     if len(sys.argv) > 5:
-        asking = Client(port)
+        asking = ReplayClient(port)
         etags = {path: asking.get(path)[1]["etag"] for path in paths}
     took: list[float] = []
     sizes: list[int] = []
 
-    def fetch(client: Client, number: int) -> None:
+    def fetch(client: ReplayClient, number: int) -> None:
         path = paths[number % len(paths)]
         begun = time.perf_counter()
         status, _, body = client.get(path, etags.get(path, ""))
@@ -96,7 +96,7 @@ def main() -> None:
         check(path, status, 304 if etags else 200)
         sizes.append(len(body))
 
-    seconds = take_turns(count, connections, lambda: Client(port), fetch)
+    seconds = take_turns(count, connections, lambda: ReplayClient(port), fetch)
     took.sort()
     ms = [1000 * took[len(took) // 2], 1000 * took[len(took) * 95 // 100]]
     print(json.dumps({"seconds": seconds, "ms": ms, "bytes": sum(sizes)}))

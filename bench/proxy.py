@@ -67,7 +67,7 @@ def child(*arguments: str, first: str = "", python: str = sys.executable) -> Ite
         process.stdout.close()
 
 
-class Load:
+class ProxyLoad:
     """How much to ask for."""
 
     def __init__(self, *, size: int, count: int, connections: int, same: bool = False) -> None:
@@ -82,7 +82,7 @@ class Load:
         return [*map(str, numbers), str(int(self.same))]
 
 
-async def fetch(load: Load, port: int, auth: str, target: tuple[str, int], key: str) -> float:
+async def fetch(load: ProxyLoad, port: int, auth: str, target: tuple[str, int], key: str) -> float:
     """Run the client; the seconds it took."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -117,7 +117,7 @@ def our_proxy(folder: Path, name: str, chosen: Settings) -> Iterator[ProxyClient
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ProxyRun:
     """One run of a load through a proxy.
 
     Attributes:
@@ -131,7 +131,7 @@ class Run:
     cpu: float
 
 
-async def ours(load: Load, folder: Path, origin: int, certificate: Path, key: str) -> Run:
+async def ours(load: ProxyLoad, folder: Path, origin: int, certificate: Path, key: str) -> ProxyRun:
     """The load through our proxy, seal included."""
     with our_proxy(folder, "p", settings(origin, certificate)) as client:
         process = psutil.Process((await client.status())["pid"])
@@ -144,10 +144,10 @@ async def ours(load: Load, folder: Path, origin: int, certificate: Path, key: st
             entries = await visit.seal(grace_s=5.0)
             sealing = time.perf_counter() - start
             assert len([entry for entry in entries if entry.filename]) == load.count
-            return Run(answered + sealing, answered, cpu_of(process) - before)
+            return ProxyRun(answered + sealing, answered, cpu_of(process) - before)
 
 
-async def stock(load: Load, folder: Path, origin: int, key: str) -> Run:
+async def stock(load: ProxyLoad, folder: Path, origin: int, key: str) -> ProxyRun:
     """The load through stock warcprox, until its WARC holds all bodies."""
     with child("bench.stock_warcprox", str(folder), python=REFERENCE_PYTHON) as line:
         port, pid = map(int, line.split())
@@ -158,10 +158,10 @@ async def stock(load: Load, folder: Path, origin: int, key: str) -> Run:
         while sum(path.stat().st_size for path in folder.glob("*.warc*")) < load.size * load.count:
             await asyncio.sleep(0.002)
         writing = time.perf_counter() - start
-        return Run(answered + writing, answered, cpu_of(process) - before)
+        return ProxyRun(answered + writing, answered, cpu_of(process) - before)
 
 
-async def bare(load: Load, origin: int, certificate: Path, key: str) -> float:
+async def bare(load: ProxyLoad, origin: int, certificate: Path, key: str) -> float:
     """Seconds for the load through a relay that keeps nothing."""
     with child("bench.relay", str(certificate)) as port:
         return await fetch(load, int(port), "-", ("127.0.0.1", origin), key)
@@ -174,12 +174,12 @@ def cpu_of(process: psutil.Process) -> float:
 
 
 @dataclass(slots=True)
-class Comparison:
+class ProxyComparison:
     """Rounds of one load through both."""
 
-    load: Load
-    ours: list[Run] = field(default_factory=list)
-    stock: list[Run] = field(default_factory=list)
+    load: ProxyLoad
+    ours: list[ProxyRun] = field(default_factory=list)
+    stock: list[ProxyRun] = field(default_factory=list)
 
     def ratio(self, name: str) -> float:
         """The median over the rounds of stock's figure over ours."""
@@ -197,9 +197,9 @@ class Comparison:
         return (title, f"{costs[0]:.2f}", f"{costs[1]:.2f}", f"{self.ratio('cpu'):.2f}")
 
 
-async def compare(load: Load, origin: int, certificate: Path, rounds: int) -> Comparison:
+async def compare(load: ProxyLoad, origin: int, certificate: Path, rounds: int) -> ProxyComparison:
     """The load through both, round by round."""
-    comparison = Comparison(load)
+    comparison = ProxyComparison(load)
     for number in range(rounds):
         with tempfile.TemporaryDirectory() as folder:
             comparison.stock.append(await stock(load, Path(folder), origin, f"s{number}-"))
@@ -219,7 +219,7 @@ async def one_payload(count: int, origin: int, certificate: Path) -> int:
                 client = stack.enter_context(our_proxy(folder, f"p{number}", chosen))
                 visit = client.visit(f"bench{number}", bucket="default")
                 visits.append(await stack.enter_async_context(visit))
-            load = Load(size=20_000, count=count // 4, connections=25, same=True)
+            load = ProxyLoad(size=20_000, count=count // 4, connections=25, same=True)
             given = [visit.credentials for visit in visits]
             auths = [(each.port, f"{each.username}:{each.password}") for each in given]
             await asyncio.gather(*(fetch(load, *auth, (HOST, 443), "same") for auth in auths))
@@ -240,8 +240,8 @@ def responses(collection: Path) -> int:
 async def main() -> None:
     """Run, print, tell."""
     quick = report.arguments(__doc__ or "").quick
-    small = Load(size=20_000, count=1000 if quick else 4000, connections=8)
-    large = Load(size=5_000_000, count=16 if quick else 60, connections=8)
+    small = ProxyLoad(size=20_000, count=1000 if quick else 4000, connections=8)
+    large = ProxyLoad(size=5_000_000, count=16 if quick else 60, connections=8)
     rounds = 3 if quick else 5
     with tempfile.TemporaryDirectory() as folder:
         certificate = write_certificate(Path(folder) / "origin.pem", HOST)

@@ -15,7 +15,7 @@ from bench.turns import take_turns
 BLOCK = 1 << 14  # a TLS record
 
 
-class Client:
+class ProxyLoadClient:
     """One connection through the proxy, opened again whenever the proxy has closed it."""
 
     def __init__(self, port: int, auth: str, host: str, origin_port: int) -> None:
@@ -77,12 +77,12 @@ def main() -> None:
     """Fetch COUNT URLs over CONNECTIONS connections; print the seconds it took."""
     port, auth, host, origin_port, size, count, connections, key, same = sys.argv[1:]
 
-    def fetch(client: Client, number: int) -> None:
+    def fetch(client: ProxyLoadClient, number: int) -> None:
         query = f"?{number}" if same == "1" else ""
         client.get(f"/{size}/{key}{'' if same == '1' else number}{query}")
 
-    def connect() -> Client:
-        return Client(int(port), auth, host, int(origin_port))
+    def connect() -> ProxyLoadClient:
+        return ProxyLoadClient(int(port), auth, host, int(origin_port))
 
     print(take_turns(int(count), int(connections), connect, fetch))
 

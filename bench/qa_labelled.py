@@ -26,8 +26,8 @@ from core.playback_check import QaVerdict
 from qa.compare.content_comparison import TextComparison, compare_texts
 from qa.compare.picture_comparison import PictureComparison, compare_pictures
 from qa.compare.verdict_rules import THRESHOLDS, VerdictThresholds, judge_copy
-from tests.support.labelled.kinds import RULES, Kind
-from tests.support.labelled.pairs import Pair, read_pairs, sites
+from tests.support.labelled.kinds import RULES, LabelledKind
+from tests.support.labelled.pairs import LabelledPair, read_pairs, sites
 
 FOLDS = 5
 _FACTORS = (0.6, 0.8, 1.0, 1.25, 1.6)  # of each bound, when bounds are fitted again
@@ -35,11 +35,11 @@ _IN_A_HURRY = 3  # every so many-th site and, of these, pair is compared
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class PairFigures:
     """A pair's figures; `pixels` and `letters` are the baseline's."""
 
     site: str
-    kind: Kind
+    kind: LabelledKind
     broken: bool
     picture: PictureComparison
     text: TextComparison
@@ -48,7 +48,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LabelledShares:
     """How often broken was said and meant."""
 
     rightly: int
@@ -73,7 +73,7 @@ class Found:
         return 2 * self.rightly / max(2 * self.rightly + self.wrongly + self.missed, 1)
 
 
-def compare(pairs: Iterable[Pair]) -> tuple[list[Compared], float]:
+def compare(pairs: Iterable[LabelledPair]) -> tuple[list[PairFigures], float]:
     """The figures of all, and CPU seconds that ours took."""
     found, spent = [], 0.0
     for pair in pairs:
@@ -83,38 +83,38 @@ def compare(pairs: Iterable[Pair]) -> tuple[list[Compared], float]:
         spent += time.process_time() - began
         pixels = picture_match(pair.seen, pair.shown)
         letters = text_match(pair.seen_text, pair.shown_text)
-        found.append(Compared(pair.site, pair.kind, pair.broken, picture, text, pixels, letters))
+        found.append(PairFigures(pair.site, pair.kind, pair.broken, picture, text, pixels, letters))
     return found, spent
 
 
-def count(rows: Iterable[Compared], called: Callable[[Compared], bool]) -> Found:
+def count(rows: Iterable[PairFigures], called: Callable[[PairFigures], bool]) -> LabelledShares:
     """Hold what is called broken against what is."""
     tally = Counter((called(row), row.broken) for row in rows)
-    return Found(tally[True, True], tally[True, False], tally[False, True])
+    return LabelledShares(tally[True, True], tally[True, False], tally[False, True])
 
 
-def by_pictures(bounds: VerdictThresholds = THRESHOLDS) -> Callable[[Compared], bool]:
+def by_pictures(bounds: VerdictThresholds = THRESHOLDS) -> Callable[[PairFigures], bool]:
     """Ours, by pictures alone."""
     return lambda row: judge_copy(row.picture, bounds=bounds).verdict is QaVerdict.BROKEN
 
 
-def by_both(bounds: VerdictThresholds = THRESHOLDS) -> Callable[[Compared], bool]:
+def by_both(bounds: VerdictThresholds = THRESHOLDS) -> Callable[[PairFigures], bool]:
     """Ours, by pictures and texts."""
     return lambda row: judge_copy(row.picture, row.text, bounds=bounds).verdict is QaVerdict.BROKEN
 
 
-def by_pixels(least: float) -> Callable[[Compared], bool]:
+def by_pixels(least: float) -> Callable[[PairFigures], bool]:
     """The baseline, by pictures alone."""
     return lambda row: row.pixels < least
 
 
-def by_pixels_and_letters(least: float, least_letters: float) -> Callable[[Compared], bool]:
+def by_pixels_and_letters(least: float, least_letters: float) -> Callable[[PairFigures], bool]:
     """The baseline, by both."""
     return lambda row: row.pixels < least or row.letters < least_letters
 
 
 def fitted(
-    rows: Sequence[Compared], called: Callable[[VerdictThresholds], Callable[[Compared], bool]]
+    rows: Sequence[PairFigures], called: Callable[[VerdictThresholds], Callable[[PairFigures], bool]]
 ) -> VerdictThresholds:
     """Bounds that suit the rows best, found from far too strict ones, a bound at a time."""
     best = VerdictThresholds(**{each.name: getattr(THRESHOLDS, each.name) * 0.5 for each in fields(VerdictThresholds)})
@@ -129,7 +129,9 @@ def fitted(
     return best
 
 
-def held_out(rows: Sequence[Compared], called: Callable[[VerdictThresholds], Callable[[Compared], bool]]) -> Found:
+def held_out(
+    rows: Sequence[PairFigures], called: Callable[[VerdictThresholds], Callable[[PairFigures], bool]]
+) -> LabelledShares:
     """What bounds fitted on other sites say of each site."""
     names = sorted({row.site for row in rows})
     tally: Counter[tuple[bool, bool]] = Counter()
@@ -138,27 +140,27 @@ def held_out(rows: Sequence[Compared], called: Callable[[VerdictThresholds], Cal
         bounds = fitted([row for row in rows if row.site not in left_out], called)
         decide = called(bounds)
         tally.update((decide(row), row.broken) for row in rows if row.site in left_out)
-    return Found(tally[True, True], tally[True, False], tally[False, True])
+    return LabelledShares(tally[True, True], tally[True, False], tally[False, True])
 
 
-def best_pixels(rows: Sequence[Compared]) -> tuple[float, Found]:
+def best_pixels(rows: Sequence[PairFigures]) -> tuple[float, LabelledShares]:
     """The bound that suits the baseline best on the very pairs that it is measured on."""
     bounds = sorted({row.pixels for row in rows} | {1.01})
     scored = [(each, count(rows, by_pixels(each))) for each in bounds]
     return max(scored, key=lambda each: each[1].middle)
 
 
-def best_pixels_and_letters(rows: Sequence[Compared]) -> tuple[float, float, Found]:
+def best_pixels_and_letters(rows: Sequence[PairFigures]) -> tuple[float, float, LabelledShares]:
     """The same with texts: of both bounds every two-hundredth part is tried."""
     steps = [step / 50 for step in range(51)] + [0.99, 0.995, 0.999]
     scored = [(one, other, count(rows, by_pixels_and_letters(one, other))) for one in steps for other in steps]
     return max(scored, key=lambda each: each[2].middle)
 
 
-def by_kind(rows: Sequence[Compared], pixels: float) -> list[tuple[str, ...]]:
+def by_kind(rows: Sequence[PairFigures], pixels: float) -> list[tuple[str, ...]]:
     """A row a kind: how often it was called broken, by whom."""
     table: list[tuple[str, ...]] = [("kind", "label", "pairs", "ours, pictures", "with texts", "pixel-only")]
-    for kind in Kind:
+    for kind in LabelledKind:
         some = [row for row in rows if row.kind is kind]
         if some:
             called = (by_pictures(), by_both(), by_pixels(pixels))

@@ -50,7 +50,7 @@ _QUICK_PAGES = 6
 
 
 @dataclass(slots=True)
-class Round:
+class QaRound:
     """What checking all pages once took.
 
     Attributes:
@@ -92,7 +92,7 @@ async def _archived(urls: Sequence[str], web: TestWeb, layout: Layout) -> None:
     assert done.outcomes[VisitOutcome.COMPLETE] == len(urls), done
 
 
-async def _checked(layout: Layout, *, rounds: int) -> list[Round]:
+async def _checked(layout: Layout, *, rounds: int) -> list[QaRound]:
     found = []
     async with (
         open_browsers(Settings().browser, clock=CLOCK) as lend,
@@ -102,7 +102,7 @@ async def _checked(layout: Layout, *, rounds: int) -> list[Round]:
             wanted = CandidateFilter(str(DEFAULT_LEVEL), ENGINE, again=True)
             pages = list(map(weigh_candidate, read_candidates(database, store, wanted)))
             for _ in range(rounds):
-                taken = Round()
+                taken = QaRound()
                 before = _used()
                 await check_pages(
                     pages,
@@ -120,7 +120,7 @@ async def _checked(layout: Layout, *, rounds: int) -> list[Round]:
     return found
 
 
-def _keeper(store: RegistryStore, layout: Layout, taken: Round) -> Callable[[CheckOutcome], None]:
+def _keeper(store: RegistryStore, layout: Layout, taken: QaRound) -> Callable[[CheckOutcome], None]:
     """Keeps what a check found, and counts its steps."""
 
     def kept(checked: CheckOutcome) -> None:
@@ -159,7 +159,7 @@ def _role(command: str) -> str:
     return "browser" if "--user-data-dir" in command else ""
 
 
-def _figures(rounds: Sequence[Round]) -> dict[str, float]:
+def _figures(rounds: Sequence[QaRound]) -> dict[str, float]:
     found = {}
     for name, taken in zip(("checks", "checks_again"), rounds, strict=True):
         pages = taken.tally.done
@@ -170,7 +170,7 @@ def _figures(rounds: Sequence[Round]) -> dict[str, float]:
     return found
 
 
-def _tell(rounds: Sequence[Round]) -> None:
+def _tell(rounds: Sequence[QaRound]) -> None:
     said = _figures(rounds)
     first, again = rounds
     pages = first.tally.done

@@ -60,7 +60,7 @@ _SEARCHES = 200
 _VISITS = 30
 
 
-class _Library:
+class _TextLibrary:
     """Synthetic texts; those of a number are always the same."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class _Library:
         return " ".join(words) if len(words) > 1 else dice.choice(self.words[100:20_000])
 
 
-def _fill(builder: CollectionBuilder, library: _Library, count: int) -> None:
+def _fill(builder: CollectionBuilder, library: _TextLibrary, count: int) -> None:
     """Add pages to both indexes, without records."""
     layout = builder.layout
     vars(store)["tokens"] = lru_cache(maxsize=4 * _TEXTS)(tokens)  # the same texts are analysed once
@@ -135,7 +135,7 @@ def _times(run: Callable[[str], object], queries: Sequence[str]) -> tuple[list[f
     return sorted(times), sorted(cpu)
 
 
-def _searches(builder: CollectionBuilder, library: _Library) -> dict[str, float]:
+def _searches(builder: CollectionBuilder, library: _TextLibrary) -> dict[str, float]:
     layout, dice = builder.layout, random.Random(2)
     queries = [library.query(dice) for _ in range(_SEARCHES)]
     figures: dict[str, float] = {}
@@ -166,7 +166,7 @@ def _searches(builder: CollectionBuilder, library: _Library) -> dict[str, float]
     return figures
 
 
-def _index_ms(folder: Path, library: _Library) -> float:
+def _index_ms(folder: Path, library: _TextLibrary) -> float:
     """Return CPU milliseconds of reading and indexing a page whose records are in WARCs."""
     with closing(CollectionBuilder(folder)) as builder:
         for number in range(300):
@@ -177,7 +177,7 @@ def _index_ms(folder: Path, library: _Library) -> float:
         return (time.process_time() - began) * 1_000 / count
 
 
-def _visit_ms(folder: Path, library: _Library) -> float:
+def _visit_ms(folder: Path, library: _TextLibrary) -> float:
     """Return CPU milliseconds of archiving a page of one document, browser included, without the full-text index."""
 
     class Site(BaseHTTPRequestHandler):
@@ -212,7 +212,7 @@ def main() -> None:
     """Synthesise, search, index; print the figures."""
     quick = report.arguments(__doc__ or "").quick
     count = 50_000 if quick else 1_000_000
-    library = _Library()
+    library = _TextLibrary()
     with tempfile.TemporaryDirectory(dir=Path.home()) as folder:
         index_ms, visit_ms = _index_ms(Path(folder, "small"), library), _visit_ms(Path(folder, "visits"), library)
         with closing(CollectionBuilder(Path(folder, "large"))) as builder:

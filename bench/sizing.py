@@ -44,7 +44,7 @@ _RUNS = (("default", 1), ("default", 2), ("text-only", 2))
 
 
 @dataclass(slots=True)
-class Memory:
+class MemorySamples:
     """Samples of the PSS of a process tree, in MB by role."""
 
     samples: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -80,9 +80,9 @@ def _role(process: psutil.Process, *, is_root: bool) -> str:
 
 
 @contextmanager
-def measuring(process: int) -> Iterator[Memory]:
+def measuring(process: int) -> Iterator[MemorySamples]:
     """Sample the memory of a process tree until the end of the block."""
-    memory, ended = Memory(), threading.Event()
+    memory, ended = MemorySamples(), threading.Event()
 
     def sample() -> None:
         while not ended.wait(EVERY_S):
@@ -132,7 +132,7 @@ def _size(files: Iterator[Path]) -> int:
     return sum(each.stat().st_size for each in files if each.is_file())
 
 
-def _memory(name: str, memory: Memory) -> dict[str, float]:
+def _memory(name: str, memory: MemorySamples) -> dict[str, float]:
     found = {}
     for role, samples in sorted(memory.samples.items()):
         found[f"{name}_{role}_pss_mb_median"] = statistics.median(samples)

@@ -35,7 +35,7 @@ VISIT = {"settle_s": 0.1, "full_page": False, "thumbnail": False}
 
 
 @dataclass(slots=True)
-class Memory:
+class PageMemory:
     """Bytes that each process held after each page."""
 
     held: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -57,7 +57,7 @@ class Memory:
         return report.median(self.held[name][page - WINDOW : page])
 
 
-def crawl(folder: Path, web: TestWeb, pages: int) -> Memory:
+def crawl(folder: Path, web: TestWeb, pages: int) -> PageMemory:
     """Archive so many pages, each its own; what the processes held after each."""
     profile = profile_for(
         web, folder / "profile.toml", visit=VISIT, behaviours={"run": []}, politeness={"visits_per_host": 8}
@@ -65,7 +65,7 @@ def crawl(folder: Path, web: TestWeb, pages: int) -> Memory:
     urls = folder / "urls.txt"
     urls.write_text("".join(f"http://{hosts.RULES}/page/plain?{n}\n" for n in range(pages)))
     command = ["archive", "--json", "--list", str(urls), "--profile", str(profile)]
-    memory = Memory()
+    memory = PageMemory()
     with subprocess.Popen(
         [WEBOID, *command, "--workers", "8", "--collection", folder / "collection"], stdout=subprocess.PIPE, text=True
     ) as process:

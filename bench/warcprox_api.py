@@ -29,7 +29,7 @@ import psutil
 from bench import report
 from bench.certificate import write_certificate
 from bench.proxy import REFERENCE_PYTHON, ROOT, child, cpu_of
-from bench.proxy_client import Client
+from bench.proxy_client import ProxyLoadClient
 from bench.turns import take_turns
 
 SIZES = (60_000, *(8_000,) * 24, *(30_000,) * 12, *(200_000,) * 3)
@@ -60,7 +60,7 @@ def load(port: int, origin: int, pages: int, key: str) -> float:
     """Seconds for the pages through the proxy, until the last answer."""
     per_page = len(SIZES) + 2
 
-    def ask(client: Client, number: int) -> None:
+    def ask(client: ProxyLoadClient, number: int) -> None:
         page, part = divmod(number, per_page)
         if part < len(SIZES):
             name = f"{key}shared{part}" if part in SHARED else f"{key}{page}-{part}"
@@ -77,7 +77,7 @@ def load(port: int, origin: int, pages: int, key: str) -> float:
         assert connection.getresponse().status == 204
         connection.close()
 
-    return take_turns(pages * per_page, CONNECTIONS, lambda: Client(port, "-", "127.0.0.1", origin), ask)
+    return take_turns(pages * per_page, CONNECTIONS, lambda: ProxyLoadClient(port, "-", "127.0.0.1", origin), ask)
 
 
 @contextmanager

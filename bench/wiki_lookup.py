@@ -58,7 +58,7 @@ _FIGURES = {False: (1_000_000, 100_000, 40), True: (100_000, 20_000, 12)}
 
 
 @dataclass
-class Kinds:
+class UrlKinds:
     """The numbers of URLs by what is known of them, to draw from."""
 
     copied: Sequence[int]
@@ -107,7 +107,7 @@ def figures(*, quick: bool) -> dict[str, float]:
             return asyncio.run(measure(app, kinds, rounds))
 
 
-def fill(layout: Layout, count: int, queued: int) -> Kinds:
+def fill(layout: Layout, count: int, queued: int) -> UrlKinds:
     """A registry, captures and a frontier; every second URL has a copy, every tenth is dead."""
     hosts = max(count // 20, 1)
     with closing(open_registry_store(layout)) as store:
@@ -147,7 +147,7 @@ def fill(layout: Layout, count: int, queued: int) -> Kinds:
         for start in range(0, len(items), 5_000):
             frontier.add(items[start : start + 5_000], now=now)
     dead = range(3, count, 10)
-    return Kinds(range(0, count, 2), waiting, dead, hosts, random.Random(1))
+    return UrlKinds(range(0, count, 2), waiting, dead, hosts, random.Random(1))
 
 
 def _pages(numbers: range, hosts: int) -> Iterator[tuple[object, ...]]:
@@ -167,7 +167,7 @@ def _captures(numbers: range, hosts: int) -> Iterator[tuple[object, ...]]:
         yield (replay_key(url), stamp, ms, url, f"sha256:{number:064x}", number, page_id)
 
 
-async def measure(app: ASGIApp, kinds: Kinds, rounds: int) -> dict[str, float]:
+async def measure(app: ASGIApp, kinds: UrlKinds, rounds: int) -> dict[str, float]:
     """Milliseconds of questions."""
     found: dict[str, float] = {}
     transport = httpx.ASGITransport(app)

@@ -22,7 +22,7 @@ from statistics import median
 
 from bench import report
 from bench.wiki_playable import p95
-from tests.support.browser_screen import Screen, open_screen
+from tests.support.browser_screen import BrowserScreen, open_screen
 from tests.support.linked_site import LinkedSite
 from tests.support.wiki_deployment import WikiDeployment, article, running_deployment
 
@@ -37,7 +37,7 @@ _TIMINGS = """(() => {
 
 
 @dataclass(frozen=True)
-class Round:
+class SaveRound:
     """Seconds of one save.
 
     Attributes:
@@ -93,7 +93,7 @@ def figures(*, quick: bool) -> dict[str, float]:
     }
 
 
-async def _rounds(deployment: WikiDeployment, site: SlowSite, count: int) -> list[Round]:
+async def _rounds(deployment: WikiDeployment, site: SlowSite, count: int) -> list[SaveRound]:
     async with open_screen() as screen:
         rounds = []
         for number in range(count + 1):
@@ -102,7 +102,7 @@ async def _rounds(deployment: WikiDeployment, site: SlowSite, count: int) -> lis
         return rounds[1:]  # the first one warms MediaWiki's caches
 
 
-async def _round(deployment: WikiDeployment, screen: Screen, number: int) -> Round:
+async def _round(deployment: WikiDeployment, screen: BrowserScreen, number: int) -> SaveRound:
     """Save a page in the browser; wait for the mark, and for the front."""
     url = f"http://{HOST}/{number}"
     await screen.open(f"{deployment.wiki.base}/index.php?title=Queued_{number}&action=edit")
@@ -118,7 +118,7 @@ async def _round(deployment: WikiDeployment, screen: Screen, number: int) -> Rou
         await asyncio.sleep(0.02)
     seen = time.monotonic() - begun
     saved, viewed = await screen.value(_TIMINGS)
-    return Round(seen, saved / 1_000, viewed / 1_000, await front)
+    return SaveRound(seen, saved / 1_000, viewed / 1_000, await front)
 
 
 def _until_queued(deployment: WikiDeployment, url: str, begun: float) -> float:

@@ -15,9 +15,9 @@ import json
 from statistics import median
 
 from bench import report
-from bench.wiki_with import Timed, added, timed_wiki
-from tests.support.sites.mediawiki import ADMIN, PASSWORD, Wiki
-from tests.support.wiki_visitor import Visitor
+from bench.wiki_with import TimedWikis, added, timed_wiki
+from tests.support.sites.mediawiki import ADMIN, PASSWORD, RunningWiki
+from tests.support.wiki_visitor import WikiVisitor
 
 KINDS = ("without", "with", "hanging", "refused")
 
@@ -50,13 +50,13 @@ def figures(*, quick: bool) -> dict[str, float]:
     return {"save_added_ms": max(found.values()), **found}
 
 
-def _session(wiki: Wiki) -> tuple[str, str]:
-    visitor = Visitor(wiki.base, ADMIN, PASSWORD)
+def _session(wiki: RunningWiki) -> tuple[str, str]:
+    visitor = WikiVisitor(wiki.base, ADMIN, PASSWORD)
     cookie = "; ".join(f"{name}={value}" for name, value in visitor.cookies().items())
     return cookie, visitor.token()
 
 
-def _save(timed: Timed, kind: str, name: str, session: tuple[str, str]) -> float:
+def _save(timed: TimedWikis, kind: str, name: str, session: tuple[str, str]) -> float:
     cookie, token = session
     form = {
         "action": "edit",

@@ -15,8 +15,8 @@ from contextlib import closing
 from statistics import median
 
 from bench import report
-from bench.wiki_with import Timed, added, timed_wiki
-from tests.support.wiki_writer import Writer
+from bench.wiki_with import TimedWikis, added, timed_wiki
+from tests.support.wiki_writer import WikiWriter
 
 LINKS = 100
 PATH = "/index.php?title=Hundred"
@@ -32,7 +32,7 @@ def figures(*, quick: bool) -> dict[str, float]:
             for number in range(LINKS)
         )
         for wiki in (timed.plain, timed.wiki):
-            Writer(wiki.api()).write("Hundred", f"{text}\n<references/>")
+            WikiWriter(wiki.api()).write("Hundred", f"{text}\n<references/>")
         warm = _rounds(timed, rounds, is_cold=False)
         cold = _rounds(timed, rounds // 4, is_cold=True)
         html = timed.ask(PATH, "with")[1]
@@ -52,7 +52,7 @@ def _cells(pair: tuple[list[float], list[float]]) -> tuple[str, str, str]:
     return f"{median(pair[1]):.1f}", f"{median(pair[0]):.1f}", f"{added(*pair):.1f}"
 
 
-def _rounds(timed: Timed, count: int, *, is_cold: bool) -> tuple[list[float], list[float]]:
+def _rounds(timed: TimedWikis, count: int, *, is_cold: bool) -> tuple[list[float], list[float]]:
     without, with_it = [], []
     for kind in ("without", "with") * 5:
         timed.ask(PATH, kind)
@@ -66,7 +66,7 @@ def _rounds(timed: Timed, count: int, *, is_cold: bool) -> tuple[list[float], li
     return without, with_it
 
 
-def _forget(timed: Timed) -> None:
+def _forget(timed: TimedWikis) -> None:
     path = timed.wiki.folder / "data" / "wikicache.sqlite"
     with closing(sqlite3.connect(path, timeout=60)) as db, db:
         db.execute("DELETE FROM objectcache WHERE keyname LIKE '%:weboid-%'")

@@ -12,24 +12,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
 
-from tests.support.http_listener import SECRET, Listener, front, webhook
+from tests.support.http_listener import SECRET, HttpListener, front, webhook
 from tests.support.mediawiki_extension import EXTENSION
-from tests.support.sites.mediawiki import Wiki, running_wiki
+from tests.support.sites.mediawiki import RunningWiki, running_wiki
 
 HEADER = "X-Bench"  # selects the webhook
 LIMIT_S = 120.0
 
 
 @dataclass(frozen=True)
-class Timed:
+class TimedWikis:
     """Both wikis, and the listeners to which the extension sends requests."""
 
-    plain: Wiki
-    wiki: Wiki
-    front: Listener
-    webhook: Listener
+    plain: RunningWiki
+    wiki: RunningWiki
+    front: HttpListener
+    webhook: HttpListener
 
-    def of(self, kind: str) -> Wiki:
+    def of(self, kind: str) -> RunningWiki:
         """Return the wiki of a kind of request: without or with the extension."""
         return self.plain if kind == "without" else self.wiki
 
@@ -58,12 +58,12 @@ def added(without: Sequence[float], with_it: Sequence[float]) -> float:
 
 
 @contextmanager
-def timed_wiki() -> Iterator[Timed]:
+def timed_wiki() -> Iterator[TimedWikis]:
     """Run both wikis with a front and a webhook that answer, a webhook that hangs, and one that is not running."""
     with (
         socket.create_server(("127.0.0.1", 0), backlog=1_000) as hanging,
-        Listener.running(webhook) as webhook_listener,
-        Listener.running(front(lambda: front_listener.address)) as front_listener,
+        HttpListener.running(webhook) as webhook_listener,
+        HttpListener.running(front(lambda: front_listener.address)) as front_listener,
     ):
         with socket.create_server(("127.0.0.1", 0)) as gone:
             refused = gone.getsockname()[1]
@@ -79,4 +79,4 @@ $wgWeboidSecret = '{SECRET}';
 $wgWeboidTimeout = 5;
 """
         with running_wiki(server="self") as plain, running_wiki(server="self", settings=settings) as wiki:
-            yield Timed(plain, wiki, front_listener, webhook_listener)
+            yield TimedWikis(plain, wiki, front_listener, webhook_listener)

@@ -38,7 +38,7 @@ SEEN_S = 5.0
 
 
 @dataclass(slots=True)
-class Toll:
+class ProcessSurvivors:
     """Who lived: processes by number and beginning, so that a number used again is another's."""
 
     seen: set[psutil.Process] = field(default_factory=set)
@@ -65,7 +65,7 @@ class Toll:
         return zombies, len(states) - zombies
 
 
-async def kill(toll: Toll, number: int) -> None:
+async def kill(toll: ProcessSurvivors, number: int) -> None:
     """One round."""
     browser = await Browser.launch(BrowserSettings(), find_browser(), clock=CLOCK)
     try:
@@ -97,7 +97,7 @@ async def main() -> None:
 
 async def swing(rounds: int) -> None:
     """Kill so many browsers."""
-    toll, own = Toll(), psutil.Process()
+    toll, own = ProcessSurvivors(), psutil.Process()
     await kill(toll, 0)
     descriptors, memory, began = own.num_fds(), own.memory_info().rss, time.perf_counter()
     for number in range(rounds):

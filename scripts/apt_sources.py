@@ -18,7 +18,7 @@ _FIELD = re.compile(r"([A-Za-z][\w-]*):[ \t]*(.*)")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class AptSource:
     """One archive that apt reads.
 
     Attributes:
@@ -39,7 +39,7 @@ class Source:
         return f"deb {option}{self.uri} {self.suite} {' '.join(self.components)}"
 
 
-def one_line_sources(text: str) -> Iterator[Source]:
+def one_line_sources(text: str) -> Iterator[AptSource]:
     """The binary sources in a ``.list`` file; comments and ``deb-src`` are passed over."""
     for line in text.splitlines():
         match = _ONE_LINE.fullmatch(line.partition("#")[0].strip())
@@ -47,10 +47,10 @@ def one_line_sources(text: str) -> Iterator[Source]:
             continue
         options, uri, suite, components = match.groups()
         signed = re.search(r"signed-by=(/\S+)", options or "")
-        yield Source(uri, suite, tuple(components.split()), signed.group(1) if signed else "")
+        yield AptSource(uri, suite, tuple(components.split()), signed.group(1) if signed else "")
 
 
-def deb822_sources(text: str) -> Iterator[Source]:
+def deb822_sources(text: str) -> Iterator[AptSource]:
     """The binary sources in a ``.sources`` file, one for each URI and suite of a stanza."""
     plain = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
     for stanza in re.split(r"\n[ \t]*\n", plain):
@@ -62,10 +62,10 @@ def deb822_sources(text: str) -> Iterator[Source]:
             for suite in fields.get("suites", "").split():
                 components = tuple(fields.get("components", "").split())
                 # An embedded key is no file; apt's own keyrings must do then.
-                yield Source(uri, suite, components, signed if signed.startswith("/") else "")
+                yield AptSource(uri, suite, components, signed if signed.startswith("/") else "")
 
 
-def own_sources(sources: Iterator[Source], codename: str) -> list[Source]:
+def own_sources(sources: Iterator[AptSource], codename: str) -> list[AptSource]:
     """The distribution's own: its release, updates and security suites, each once, in order."""
     suites = {codename, f"{codename}-updates", f"{codename}-security"}
     kept = {
@@ -76,7 +76,7 @@ def own_sources(sources: Iterator[Source], codename: str) -> list[Source]:
     return list(kept)
 
 
-def read_sources(folder: Path) -> Iterator[Source]:
+def read_sources(folder: Path) -> Iterator[AptSource]:
     """Every binary source that apt would read below `folder`, usually ``/etc/apt``."""
     parts = folder / "sources.list.d"
     for path in (folder / "sources.list", *sorted(parts.glob("*.list"))):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from tests.support.heldout.making import Handler, make_pairs
+from tests.support.heldout.making import HeldOutHandler, make_pairs
 from tests.support.heldout.pairs import FOLDER, HeldOut, read_held_out, sites, write_held_out
 from tests.support.heldout.plan import planned
 from tests.support.labelled.making import launched, served
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 async def _make(chosen: list[str]) -> None:
-    with served(Handler) as origin:
+    with served(HeldOutHandler) as origin:
         async with launched(None) as browser:
             for site, wanted in groupby(planned(), key=lambda each: each.site):
                 if not chosen or site in chosen:

@@ -13,7 +13,7 @@ from pathlib import Path
 from PIL import Image
 
 from tests.support.labelled.making import made, make, real, served
-from tests.support.labelled.pairs import FOLDER, Pair, read_pairs, write_pairs
+from tests.support.labelled.pairs import FOLDER, LabelledPair, read_pairs, write_pairs
 from tests.support.sites.web import TestWeb
 
 _THUMB = (360, 560)
@@ -47,7 +47,7 @@ async def _make(chosen: set[str], *, real_too: bool) -> None:
     print(f"all together {total:,} bytes")
 
 
-def _look(pairs: list[Pair], path: Path) -> None:
+def _look(pairs: list[LabelledPair], path: Path) -> None:
     """All pairs of a site on one sheet: seen and shown, side by side, in the order of kinds."""
     width, height = _THUMB
     columns = 4

@@ -29,7 +29,7 @@ IDS = [
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RequirementRow:
     """One row of the table of requirements."""
 
     name: str
@@ -44,12 +44,13 @@ def _names(cell: str) -> tuple[str, ...]:
     return () if cell == NONE else tuple(re.split(r",\s*", cell))
 
 
-def _rows() -> list[Row]:
+def _rows() -> list[RequirementRow]:
     text = (ROOT / "docs" / "project" / "requirements.md").read_text(encoding="utf-8")
     lines = (line for line in text.splitlines() if re.match(r"\| [A-Z]\d", line))
     cells = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines]
     return [
-        Row(a, what, state, reached, _names(where), _names(tests)) for a, what, state, reached, where, tests in cells
+        RequirementRow(a, what, state, reached, _names(where), _names(tests))
+        for a, what, state, reached, where, tests in cells
     ]
 
 

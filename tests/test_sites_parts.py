@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scripts.apt_sources import Source, deb822_sources, one_line_sources, own_sources, read_sources
+from scripts.apt_sources import AptSource, deb822_sources, one_line_sources, own_sources, read_sources
 from scripts.bench import figures_of, section, with_section
 from scripts.whitespace import mended
 from tests.support.examples import examples
@@ -20,12 +20,12 @@ from tests.support.sites.articles import articles
 from tests.support.sites.cache import SiteUnavailableError
 from tests.support.sites.debian import mirror
 from tests.support.sites.encodings import brotli_stored, deflated, gzipped, incompressible, raw_deflated
-from tests.support.sites.http1 import Answer, Connection, Out, Request, Seen, response
+from tests.support.sites.http1 import Answer, LoggedRequest, PacedWriter, SiteConnection, SiteRequest, response
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
-class _Wire(asyncio.Transport):
+class _WireTransport(asyncio.Transport):
     """A transport that keeps what is written, and tells when enough answers have come."""
 
     def __init__(self, answers: int = 0) -> None:
@@ -47,11 +47,11 @@ class _Wire(asyncio.Transport):
         self.closed = True
 
 
-def _said(request: Request) -> Answer:
+def _said(request: SiteRequest) -> Answer:
     body = f"[{request.method} {request.path} {request.body.decode()}]"
     if request.path.startswith("/later"):
 
-        async def later(out: Out) -> None:
+        async def later(out: PacedWriter) -> None:
             await asyncio.sleep(0)
             await out.reply(response(body=body))
 
@@ -61,8 +61,8 @@ def _said(request: Request) -> Answer:
 
 async def _bodies(pieces: list[bytes], count: int) -> list[bytes]:
     """What a connection answers to these pieces, until `count` bodies have come."""
-    wire = _Wire(count)
-    connection = Connection("http", _said, deque[Seen]())
+    wire = _WireTransport(count)
+    connection = SiteConnection("http", _said, deque[LoggedRequest]())
     connection.connection_made(wire)
     for piece in pieces:
         connection.data_received(piece)
@@ -93,8 +93,8 @@ def test_requests_are_answered_in_order_however_they_are_cut(wanted: list[tuple[
 @pytest.mark.parametrize("head", [b"nonsense\r\n\r\n", b"GET /\r\n\r\n", b"x" * 70_000, b"\r\n\r\n"])
 async def test_what_is_no_request_ends_the_connection(head: bytes) -> None:
     """Noise gets no answer and no second chance."""
-    wire = _Wire()
-    connection = Connection("http", _said, deque[Seen]())
+    wire = _WireTransport()
+    connection = SiteConnection("http", _said, deque[LoggedRequest]())
     connection.connection_made(wire)
     connection.data_received(head)
 
@@ -180,9 +180,9 @@ def test_apts_one_line_sources_are_read() -> None:
     key = "/usr/share/keyrings/a.gpg"
 
     assert list(one_line_sources(ONE_LINE)) == [
-        Source("http://a.example/debian", "trixie", ("main", "contrib"), key),
-        Source("http://a.example/debian/", "trixie-updates", ("main",)),
-        Source("http://third.example/", "stable", ("main",)),
+        AptSource("http://a.example/debian", "trixie", ("main", "contrib"), key),
+        AptSource("http://a.example/debian/", "trixie-updates", ("main",)),
+        AptSource("http://third.example/", "stable", ("main",)),
     ]
 
 
@@ -191,9 +191,9 @@ def test_apts_stanzas_are_read() -> None:
     key = "/usr/share/keyrings/a.gpg"
 
     assert list(deb822_sources(DEB822)) == [
-        Source("http://a.example/debian", "trixie", ("main",), key),
-        Source("http://a.example/debian", "trixie-updates", ("main",), key),
-        Source("http://s.example/security/", "trixie-security", ("main",)),
+        AptSource("http://a.example/debian", "trixie", ("main",), key),
+        AptSource("http://a.example/debian", "trixie-updates", ("main",), key),
+        AptSource("http://s.example/security/", "trixie-security", ("main",)),
     ]
 
 

@@ -17,7 +17,7 @@ from tests.support.services.processes import arguments, browser_path
 from tests.support.sites import hosts
 from tests.support.sites.client import client
 from tests.support.sites.docs import library
-from tests.support.sites.mediawiki import ADMIN, PASSWORD, Wiki, running_wiki
+from tests.support.sites.mediawiki import ADMIN, PASSWORD, RunningWiki, running_wiki
 from tests.support.sites.spa import applications
 from tests.support.sites.web import TestWeb
 
@@ -33,7 +33,7 @@ def web() -> Iterator[TestWeb]:
 
 
 @pytest.fixture(scope="module")
-def wiki() -> Iterator[Wiki]:
+def wiki() -> Iterator[RunningWiki]:
     with running_wiki(server="self", settings="$wgSitename = 'A wiki of my own';") as running:
         yield running
 
@@ -109,7 +109,7 @@ def test_the_wiki_links_to_itself_under_the_scheme_it_was_asked_by(web: TestWeb)
             assert moved.headers["location"] == f"{scheme}://{hosts.WIKI}/wiki/Main_Page"
 
 
-def test_a_wiki_of_ones_own_can_be_edited(wiki: Wiki) -> None:
+def test_a_wiki_of_ones_own_can_be_edited(wiki: RunningWiki) -> None:
     """Log in through the API, save a page, read it back; the shared template is untouched."""
     with httpx.Client(timeout=120, trust_env=False) as http:
 
@@ -133,13 +133,13 @@ def test_a_wiki_of_ones_own_can_be_edited(wiki: Wiki) -> None:
     assert "A wiki of my own" in page
 
 
-def test_maintenance_scripts_run_on_ones_own_wiki(wiki: Wiki) -> None:
+def test_maintenance_scripts_run_on_ones_own_wiki(wiki: RunningWiki) -> None:
     """The command line of MediaWiki works on the copy's database."""
     assert "Template:Article" not in wiki.titles
     assert "{{{title}}}" in wiki.maintain("getText.php", "Template:Article")
 
 
-def test_code_and_settings_of_the_wiki_are_not_served(wiki: Wiki) -> None:
+def test_code_and_settings_of_the_wiki_are_not_served(wiki: RunningWiki) -> None:
     """Only entry points, pictures and what skins bring along."""
     paths = ("/LocalSettings.php", "/maintenance/install.php", "/images/../LocalSettings.php", "/vendor/x")
     with httpx.Client(timeout=120, trust_env=False) as http:

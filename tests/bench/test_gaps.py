@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.gaps import Rules, Span, main, prove, read_log
+from bench.gaps import GapRules, VisitSpan, main, prove, read_log
 from core.errors import InputError
 
-RULES = Rules(visits_per_host=1, min_delay_s=1.0, tolerance_s=0.01)
+RULES = GapRules(visits_per_host=1, min_delay_s=1.0, tolerance_s=0.01)
 
 
-def _broken(*log: Span, rules: Rules = RULES, blocks: tuple[Span, ...] = ()) -> list[str]:
+def _broken(*log: VisitSpan, rules: GapRules = RULES, blocks: tuple[VisitSpan, ...] = ()) -> list[str]:
     return [breach.rule for breach in prove(log, rules, blocks).breaches]
 
 
 def test_visits_with_the_delay_between_them_break_nothing() -> None:
     """Hosts take turns as they like; the smallest gap of one host is told."""
-    proof = prove([Span("a", 0, 1), Span("a", 2, 3), Span("b", 0.5, 1.5), Span("a", 5, 6)], RULES)
+    proof = prove([VisitSpan("a", 0, 1), VisitSpan("a", 2, 3), VisitSpan("b", 0.5, 1.5), VisitSpan("a", 5, 6)], RULES)
 
     assert (proof.hosts, proof.visits, proof.most_together) == (2, 4, 1)
     assert proof.smallest_gap_s == 1.0
@@ -28,67 +28,70 @@ def test_visits_with_the_delay_between_them_break_nothing() -> None:
 
 def test_a_visit_too_soon_is_found() -> None:
     """Also when the lines are not in order."""
-    assert _broken(Span("a", 1.5, 2), Span("a", 0, 1)) == ["gap"]
+    assert _broken(VisitSpan("a", 1.5, 2), VisitSpan("a", 0, 1)) == ["gap"]
 
 
 def test_two_visits_together_are_found() -> None:
     """One that lies within another has no gap to measure."""
-    assert _broken(Span("a", 0, 10), Span("a", 4, 5)) == ["together"]
+    assert _broken(VisitSpan("a", 0, 10), VisitSpan("a", 4, 5)) == ["together"]
 
 
 def test_a_gap_counts_from_any_visit_that_ended_before() -> None:
     """With two visits allowed, the one that still goes on does not hide the one that ended."""
-    two = Rules(visits_per_host=2, min_delay_s=1.0)
+    two = GapRules(visits_per_host=2, min_delay_s=1.0)
 
-    assert _broken(Span("a", 0, 10), Span("a", 1, 2), Span("a", 2.5, 3), rules=two) == ["gap"]
-    assert _broken(Span("a", 0, 10), Span("a", 1, 2), Span("a", 3, 4), rules=two) == []
+    assert _broken(VisitSpan("a", 0, 10), VisitSpan("a", 1, 2), VisitSpan("a", 2.5, 3), rules=two) == ["gap"]
+    assert _broken(VisitSpan("a", 0, 10), VisitSpan("a", 1, 2), VisitSpan("a", 3, 4), rules=two) == []
 
 
 def test_what_lies_within_the_tolerance_is_nobodys_fault() -> None:
     """Two readings of a clock differ by a little."""
-    assert _broken(Span("a", 0, 1), Span("a", 1.995, 3)) == []
-    assert _broken(Span("a", 0, 1), Span("a", 1.985, 3)) == ["gap"]
-    assert _broken(Span("a", 0, 1.005), Span("a", 1, 2), rules=Rules(min_delay_s=0)) == []
+    assert _broken(VisitSpan("a", 0, 1), VisitSpan("a", 1.995, 3)) == []
+    assert _broken(VisitSpan("a", 0, 1), VisitSpan("a", 1.985, 3)) == ["gap"]
+    assert _broken(VisitSpan("a", 0, 1.005), VisitSpan("a", 1, 2), rules=GapRules(min_delay_s=0)) == []
 
 
 def test_requests_of_one_visit_are_one_visit() -> None:
     """Subresources come at the same time as their page."""
-    log = [Span("a", 0, 1, "x"), Span("a", 0.2, 3, "x"), Span("a", 0.3, 0.4, "x")]
+    log = [VisitSpan("a", 0, 1, "x"), VisitSpan("a", 0.2, 3, "x"), VisitSpan("a", 0.3, 0.4, "x")]
 
     assert _broken(*log) == []
-    assert _broken(*log, Span("a", 3.5, 4, "y")) == ["gap"]
-    assert _broken(*log, Span("b", 0, 4, "x")) == []
+    assert _broken(*log, VisitSpan("a", 3.5, 4, "y")) == ["gap"]
+    assert _broken(*log, VisitSpan("b", 0, 4, "x")) == []
 
 
 def test_a_host_with_a_delay_of_its_own_is_measured_by_it() -> None:
     """A Crawl-delay holds instead of the profile's."""
-    own = Rules(min_delay_s=1.0, delays={"a": 5.0})
+    own = GapRules(min_delay_s=1.0, delays={"a": 5.0})
 
-    assert _broken(Span("a", 0, 1), Span("a", 3, 4), rules=own) == ["gap"]
-    assert _broken(Span("b", 0, 1), Span("b", 3, 4), rules=own) == []
+    assert _broken(VisitSpan("a", 0, 1), VisitSpan("a", 3, 4), rules=own) == ["gap"]
+    assert _broken(VisitSpan("b", 0, 1), VisitSpan("b", 3, 4), rules=own) == []
 
 
 def test_a_visit_in_a_block_is_found() -> None:
     """One that had begun before may end in it; another host is not concerned."""
-    block = Span("a", 10, 20)
+    block = VisitSpan("a", 10, 20)
 
-    assert _broken(Span("a", 15, 16), blocks=(block,)) == ["block"]
-    assert _broken(Span("a", 9, 16), Span("a", 20, 21), Span("b", 15, 16), blocks=(block,)) == []
+    assert _broken(VisitSpan("a", 15, 16), blocks=(block,)) == ["block"]
+    assert _broken(VisitSpan("a", 9, 16), VisitSpan("a", 20, 21), VisitSpan("b", 15, 16), blocks=(block,)) == []
 
 
 _TICKS = st.integers(0, 40)
 _LOGS = st.lists(
     st.builds(
-        lambda host, begin, length: Span(host, begin, begin + length), st.sampled_from("ab"), _TICKS, st.integers(1, 12)
+        lambda host, begin, length: VisitSpan(host, begin, begin + length),
+        st.sampled_from("ab"),
+        _TICKS,
+        st.integers(1, 12),
     ),
     max_size=12,
 )
 
 
 @given(log=_LOGS, together=st.integers(1, 3), delay=st.integers(0, 5))
-def test_the_checker_agrees_with_the_definition(log: list[Span], together: int, delay: int) -> None:
+def test_the_checker_agrees_with_the_definition(log: list[VisitSpan], together: int, delay: int) -> None:
     """Looking at every pair finds the same hosts guilty, of the same."""
-    rules = Rules(visits_per_host=together, min_delay_s=delay, tolerance_s=0)
+    rules = GapRules(visits_per_host=together, min_delay_s=delay, tolerance_s=0)
     guilty = {(breach.rule, breach.host) for breach in prove(log, rules).breaches}
     expected = set()
     for number, visit in enumerate(log):
@@ -109,7 +112,7 @@ def test_who_keeps_the_promise_is_never_blamed(hosts: list[list[tuple[float, flo
     for number, visits in enumerate(hosts):
         moment = 1_700_000_000.0
         for length, pause in visits:
-            log.append(Span(f"h{number}", moment, moment + length))
+            log.append(VisitSpan(f"h{number}", moment, moment + length))
             moment += length + pause
 
     assert prove(log, RULES).breaches == []
@@ -122,9 +125,9 @@ def test_a_log_is_read_in_both_forms(tmp_path: Path) -> None:
     path.write_text(f"# a comment\n{json.dumps(line)}\n\nb.example 3 4\nb.example 5 6 x\n")
 
     assert read_log(path) == [
-        Span("a.example", 1.0, 2.5, "7"),
-        Span("b.example", 3.0, 4.0),
-        Span("b.example", 5.0, 6.0, "x"),
+        VisitSpan("a.example", 1.0, 2.5, "7"),
+        VisitSpan("b.example", 3.0, 4.0),
+        VisitSpan("b.example", 5.0, 6.0, "x"),
     ]
 
 

@@ -10,7 +10,7 @@ import pytest
 from core.page_classes import PageClass
 from core.page_manifest import VisitOutcome
 from render.visit import Visit
-from tests.render.conftest import Site, StrictProxy
+from tests.render.conftest import RenderSite, StrictProxy
 from tests.support.labelled_pictures import (
     CHALLENGES,
     CONSENTS,
@@ -21,7 +21,7 @@ from tests.support.labelled_pictures import (
     ORDINARY,
     PARAGRAPH,
     PARKINGS,
-    Labelled,
+    LabelledPage,
     article,
     page,
 )  # fmt: skip
@@ -45,25 +45,25 @@ _SPINNER = "<div class=spinner style='width:40px;height:40px;border:4px solid'><
 
 # Those in which it matters that a browser looked: what is hidden, floats, has a size or is scripted.
 SEEN = (
-    Labelled("a dialog over a headline", PageClass.CONSENT_WALL, page("Site", f"<h1>A headline</h1><div id=cmpbox style='{_COVER}'>{_CMP}</div>")),
-    Labelled("a dialog in a shadow root", PageClass.CONSENT_WALL, page("Site", f"<div id=usercentrics-root></div><script>document.getElementById('usercentrics-root').attachShadow({{mode:'open'}}).innerHTML=`<div style='{_COVER}'>{_CMP}</div>`</script>")),
-    Labelled("a dialog over an article", PageClass.OK, article("Bread", f"<div id=cmpbox style='{_COVER}'>{_CMP}</div>")),
-    Labelled("a banner on a short page", PageClass.OK, page("Bread", f"<h1>Bread</h1><p>Baked daily.</p><div id=cmpbox style='{_BANNER}'>{_CMP}</div>")),
-    Labelled("an article in a shadow root", PageClass.OK, page("Bread", SHADOW)),
-    Labelled("a background and nothing else", PageClass.OK, page("", "<div style='height:300px;background:url(/b.png)'></div>")),
-    Labelled("what is hidden", PageClass.NEAR_EMPTY, page("App", f"<div style='display:none'>{PARAGRAPH}</div><img src=/p.png width=1 height=1>")),
-    Labelled("a spinner", PageClass.NEAR_EMPTY, page("App", f"<p>One moment</p>{_SPINNER}")),
-    Labelled("placeholders below a menu", PageClass.NEAR_EMPTY, page("App", "<nav><a href=/a>News</a> <a href=/b>Sport</a></nav>" + "<div class=skeleton-line style='height:70px;margin:9px;background:#ddd'></div>" * 8)),
-    Labelled("a canvas of one colour", PageClass.NEAR_EMPTY, page("Scene", "<h1>Globe</h1><canvas width=900 height=600></canvas>")),
-    Labelled("a drawn canvas", PageClass.OK, page("Scene", "<h1>Globe</h1><canvas width=900 height=600></canvas><script>document.querySelector('canvas').getContext('2d').fillRect(9,9,90,90)</script>")),
-    Labelled("an article beside a spinner", PageClass.OK, article("Bread", _SPINNER)),
-    Labelled("a spinner that has gone", PageClass.OK, page("Bread", f"<h1>Bread</h1><p>Baked daily by the two of us.</p><div style='opacity:0'>{_SPINNER}</div>")),
-    Labelled("a hidden login", PageClass.OK, page("Bread", "<h1>Bread</h1><p>Baked daily by the two of us.</p><form style='display:none'><input type=password></form>")),
-    Labelled("a script's soft 404", PageClass.SOFT_404, page("Example", "<div id=a></div><script>document.title='Page not found';document.getElementById('a').innerHTML='<h1>Page not found</h1><p>The page you requested does not exist.</p>'</script>")),
+    LabelledPage("a dialog over a headline", PageClass.CONSENT_WALL, page("Site", f"<h1>A headline</h1><div id=cmpbox style='{_COVER}'>{_CMP}</div>")),
+    LabelledPage("a dialog in a shadow root", PageClass.CONSENT_WALL, page("Site", f"<div id=usercentrics-root></div><script>document.getElementById('usercentrics-root').attachShadow({{mode:'open'}}).innerHTML=`<div style='{_COVER}'>{_CMP}</div>`</script>")),
+    LabelledPage("a dialog over an article", PageClass.OK, article("Bread", f"<div id=cmpbox style='{_COVER}'>{_CMP}</div>")),
+    LabelledPage("a banner on a short page", PageClass.OK, page("Bread", f"<h1>Bread</h1><p>Baked daily.</p><div id=cmpbox style='{_BANNER}'>{_CMP}</div>")),
+    LabelledPage("an article in a shadow root", PageClass.OK, page("Bread", SHADOW)),
+    LabelledPage("a background and nothing else", PageClass.OK, page("", "<div style='height:300px;background:url(/b.png)'></div>")),
+    LabelledPage("what is hidden", PageClass.NEAR_EMPTY, page("App", f"<div style='display:none'>{PARAGRAPH}</div><img src=/p.png width=1 height=1>")),
+    LabelledPage("a spinner", PageClass.NEAR_EMPTY, page("App", f"<p>One moment</p>{_SPINNER}")),
+    LabelledPage("placeholders below a menu", PageClass.NEAR_EMPTY, page("App", "<nav><a href=/a>News</a> <a href=/b>Sport</a></nav>" + "<div class=skeleton-line style='height:70px;margin:9px;background:#ddd'></div>" * 8)),
+    LabelledPage("a canvas of one colour", PageClass.NEAR_EMPTY, page("Scene", "<h1>Globe</h1><canvas width=900 height=600></canvas>")),
+    LabelledPage("a drawn canvas", PageClass.OK, page("Scene", "<h1>Globe</h1><canvas width=900 height=600></canvas><script>document.querySelector('canvas').getContext('2d').fillRect(9,9,90,90)</script>")),
+    LabelledPage("an article beside a spinner", PageClass.OK, article("Bread", _SPINNER)),
+    LabelledPage("a spinner that has gone", PageClass.OK, page("Bread", f"<h1>Bread</h1><p>Baked daily by the two of us.</p><div style='opacity:0'>{_SPINNER}</div>")),
+    LabelledPage("a hidden login", PageClass.OK, page("Bread", "<h1>Bread</h1><p>Baked daily by the two of us.</p><form style='display:none'><input type=password></form>")),
+    LabelledPage("a script's soft 404", PageClass.SOFT_404, page("Example", "<div id=a></div><script>document.title='Page not found';document.getElementById('a').innerHTML='<h1>Page not found</h1><p>The page you requested does not exist.</p>'</script>")),
 )  # fmt: skip
 
 
-def chosen(labelled: tuple[Labelled, ...], *names: str) -> tuple[Labelled, ...]:
+def chosen(labelled: tuple[LabelledPage, ...], *names: str) -> tuple[LabelledPage, ...]:
     found = tuple(each for each in labelled if each.name in names)
     assert len(found) == len(names)
     return found
@@ -88,7 +88,7 @@ def http(url: str) -> str:
     return url.replace("https://", "http://", 1)
 
 
-def web_of(labelled: Labelled, site: Site) -> Callable[[Any, asyncio.StreamWriter], Awaitable[None]]:
+def web_of(labelled: LabelledPage, site: RenderSite) -> Callable[[Any, asyncio.StreamWriter], Awaitable[None]]:
     """The web in which that page lies where it should."""
     final = http(labelled.final_url or labelled.url)
     loads = "".join(f"<script src='{http(each)}'></script>" for each in labelled.requests)
@@ -114,7 +114,7 @@ def web_of(labelled: Labelled, site: Site) -> Callable[[Any, asyncio.StreamWrite
 
 @pytest.mark.parametrize("labelled", VISITED, ids=lambda each: f"{each.kind}: {each.name}")
 async def test_a_visit_says_what_sort_of_page_it_was(
-    labelled: Labelled, look: Look, site: Site, proxy: StrictProxy, monkeypatch: pytest.MonkeyPatch
+    labelled: LabelledPage, look: Look, site: RenderSite, proxy: StrictProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The class is the same that its facts have on paper, and the visit is none the worse for it."""
     monkeypatch.setattr(site, "serve", web_of(labelled, site))
@@ -127,7 +127,7 @@ async def test_a_visit_says_what_sort_of_page_it_was(
 
 
 async def test_a_page_that_shadows_everything_is_judged_all_the_same(
-    look: Look, site: Site, proxy: StrictProxy, monkeypatch: pytest.MonkeyPatch
+    look: Look, site: RenderSite, proxy: StrictProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Forms that hide properties, and prototypes that lie, are outside of our world."""
     hostile = (
@@ -137,7 +137,7 @@ async def test_a_page_that_shadows_everything_is_judged_all_the_same(
         "document.querySelectorAll=()=>[];document.elementFromPoint=()=>{throw 1};"
         "String.prototype.slice=()=>{throw 1}</script>"
     )
-    labelled = Labelled("hostile", PageClass.SOFT_404, page("Page not found", hostile))
+    labelled = LabelledPage("hostile", PageClass.SOFT_404, page("Page not found", hostile))
     monkeypatch.setattr(site, "serve", web_of(labelled, site))
     seen = await look(http(labelled.url), proxy.endpoint(), **LEAN)
 
@@ -145,7 +145,7 @@ async def test_a_page_that_shadows_everything_is_judged_all_the_same(
 
 
 async def test_a_page_whose_text_is_not_kept_is_judged_by_it(
-    look: Look, site: Site, proxy: StrictProxy, monkeypatch: pytest.MonkeyPatch
+    look: Look, site: RenderSite, proxy: StrictProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a profile keeps is one matter, what is looked at another."""
     (gone,) = chosen(MISSINGS, "english")
@@ -158,7 +158,7 @@ async def test_a_page_whose_text_is_not_kept_is_judged_by_it(
 
 
 async def test_what_stands_in_frames_of_the_site_is_read(
-    look: Look, site: Site, proxy: StrictProxy, monkeypatch: pytest.MonkeyPatch
+    look: Look, site: RenderSite, proxy: StrictProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A page of frames is neither empty nor parked."""
     (frames,) = chosen(ORDINARY, "frames")

@@ -11,13 +11,13 @@ from classify.evidence import PageEvidence, PageTraits, normalize_text, prose
 from classify.page_classifier import SURE, classify
 from classify.source_traits import read_traits
 from core.page_classes import GOOD, PageClass, class_rank, parse_page_class
-from tests.support.labelled_pictures import LABELLED, QUOTES, Labelled, article, page
+from tests.support.labelled_pictures import LABELLED, QUOTES, LabelledPage, article, page
 
 URL = "https://site.example/2021/05/a-story.html"
 
 
 @pytest.mark.parametrize("labelled", LABELLED, ids=lambda each: f"{each.kind}: {each.name}")
-def test_a_labelled_page_is_of_its_class(labelled: Labelled) -> None:
+def test_a_labelled_page_is_of_its_class(labelled: LabelledPage) -> None:
     """Each with evidence and some certainty; a page that is ok needs none."""
     found = classify(labelled.evidence)
 
@@ -40,7 +40,7 @@ def test_the_labelled_pages_have_every_class() -> None:
     [each for each in LABELLED if each.kind not in GOOD and each.status < 400 and "<h1>" in each.html],
     ids=lambda each: f"{each.kind}: {each.name}",
 )
-def test_what_walls_say_is_no_wall_in_an_article(labelled: Labelled) -> None:
+def test_what_walls_say_is_no_wall_in_an_article(labelled: LabelledPage) -> None:
     """The same words and the same title with a long text between them are a page."""
     title = labelled.evidence.title
     traits = read_traits(article(title, labelled.html + QUOTES))

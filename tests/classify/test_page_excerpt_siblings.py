@@ -12,7 +12,7 @@ from links.check_result import CheckVerdict
 from tests.support.behaviour_servers import (
     PAGE,
     Answering,
-    Request,
+    BehaviourRequest,
     Steps,
     always,
     head_of,
@@ -32,7 +32,7 @@ CITED = "/articles/bridge.html"
 def site(found: bytes, otherwise: bytes) -> Answering:
     """The cited page, and what is said of all others (``%PATH%`` is the path that was asked for)."""
 
-    def answer(request: Request) -> Steps:
+    def answer(request: BehaviourRequest) -> Steps:
         data = found if request.path == CITED else otherwise
         body = data.partition(b"\r\n\r\n")[2].replace(b"%PATH%", request.path.encode())
         data = head_of(data).replace(b"Content-Length", b"X-Length") + body
@@ -79,7 +79,7 @@ async def test_a_site_that_answers_an_invented_path_alike_is_suspect(
 async def test_pages_led_to_one_place_with_the_invented_are_suspect() -> None:
     """A moved page that ends where invented paths end is nobody's page."""
 
-    def answer(request: Request) -> Steps:
+    def answer(request: BehaviourRequest) -> Steps:
         if request.path.startswith("/articles/"):
             return [moved("/welcome-to-our-new-site.html?from=" + request.path)]
         return [reply()]
@@ -93,7 +93,7 @@ async def test_pages_led_to_one_place_with_the_invented_are_suspect() -> None:
 async def test_a_suspicion_is_compared_as_well() -> None:
     """What is led to the front page like any invented path is no page of its own."""
 
-    def answer(request: Request) -> Steps:
+    def answer(request: BehaviourRequest) -> Steps:
         return [reply() if request.path == "/" else moved("/")]
 
     async with serving({"a.test:80": answer}) as resolve, prober_for(settings_for(resolve)) as prober:

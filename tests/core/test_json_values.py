@@ -12,29 +12,29 @@ from core.errors import InputError
 from core.json_values import FactsOf, json_facts, read_json
 
 
-class _Colour(StrEnum):
+class _SampleColour(StrEnum):
     RED = "red"
 
 
-class _Rank(IntEnum):
+class _SampleRank(IntEnum):
     LOW = 0
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _SamplePart:
     name: str
     sizes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
-class _Whole:
-    colour: _Colour
+class _SampleObject:
+    colour: _SampleColour
     made_at: datetime
-    parts: tuple[_Part, ...] = ()
+    parts: tuple[_SamplePart, ...] = ()
     share: float = 0.0
     notes: dict[str, str] | None = None
     pairs: frozenset[tuple[int, str]] = frozenset()
-    rank: _Rank = _Rank.LOW
+    rank: _SampleRank = _SampleRank.LOW
 
 
 _MADE = datetime(2026, 11, 29, 1, 2, tzinfo=UTC)
@@ -49,8 +49,10 @@ def test_facts_are_read_in_their_types() -> None:
         "notes": {"a": "b"},
         "pairs": [[1, "x"]],
     }
-    parts, pairs = (_Part("a", (1, 2)),), frozenset({(1, "x")})
-    assert read_json(_Whole, {**given, "later": 1}) == _Whole(_Colour.RED, _MADE, parts, 1.0, {"a": "b"}, pairs)
+    parts, pairs = (_SamplePart("a", (1, 2)),), frozenset({(1, "x")})
+    assert read_json(_SampleObject, {**given, "later": 1}) == _SampleObject(
+        _SampleColour.RED, _MADE, parts, 1.0, {"a": "b"}, pairs
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,24 +70,24 @@ def test_facts_are_read_in_their_types() -> None:
 )
 def test_error_names_the_place_of_a_wrong_value(change: dict[str, object], fault: str) -> None:
     with pytest.raises(InputError) as caught:
-        read_json(_Whole, {**_FACTS, **change}, name="whole")
+        read_json(_SampleObject, {**_FACTS, **change}, name="whole")
     assert str(caught.value) == fault
 
 
 def test_missing_value_is_named() -> None:
     with pytest.raises(InputError, match=r"it lacks a value: .*made_at"):
-        read_json(_Whole, {"colour": "red"})
+        read_json(_SampleObject, {"colour": "red"})
 
 
 def test_written_facts_are_plain_json_values() -> None:
-    whole = _Whole(_Colour.RED, _MADE, notes={"a": "b"})
+    whole = _SampleObject(_SampleColour.RED, _MADE, notes={"a": "b"})
     assert json_facts(whole, "colour made_at parts", level="rank", words="notes") == {
         "colour": "red", "made_at": "2026-11-29T01:02:00+00:00", "parts": [], "level": "low", "words": {"a": "b"},
     }  # fmt: skip
 
 
 def test_described_facts_are_those_of_the_class_and_others() -> None:
-    named = Annotated[dict[str, Any], FactsOf("Named", _Part, "name", number=int)]
+    named = Annotated[dict[str, Any], FactsOf("Named", _SamplePart, "name", number=int)]
     extended = Annotated[dict[str, Any], FactsOf("Extended", named, message=str)]
     schema = TypeAdapter(extended).json_schema()
 

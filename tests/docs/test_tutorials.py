@@ -23,7 +23,7 @@ from tests.support.loopback import LoopbackServer
 from tests.support.services.ports import free_port
 from tests.support.services.redis_server import RedisServer
 from tests.support.sites.mediawiki import running_wiki
-from tests.support.wiki_writer import Writer
+from tests.support.wiki_writer import WikiWriter
 from tests.weboid.test_single_server import caddy_command, started
 
 TUTORIALS = Path(__file__).resolve().parents[2] / "docs" / "tutorials"
@@ -44,7 +44,7 @@ PAGES = {
 }
 
 
-class _Site(BaseHTTPRequestHandler):
+class _ExampleSite(BaseHTTPRequestHandler):
     """The pages of example.org."""
 
     protocol_version = "HTTP/1.1"
@@ -67,7 +67,7 @@ NAMES = ("example.org", "museum.harbour-town.org", "archive.example.org", "copie
 
 
 @dataclass(frozen=True, slots=True)
-class Certificate:
+class WildcardCertificate:
     """Certificate of all names, and its key."""
 
     pem: Path
@@ -75,7 +75,7 @@ class Certificate:
 
 
 @pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> WildcardCertificate:
     """One for the cited sites and for the archive."""
     folder = tmp_path_factory.mktemp("tls")
     pem, key = folder / "site.pem", folder / "site.key"
@@ -89,16 +89,16 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
         check=True,
         capture_output=True,
     )
-    return Certificate(pem, key)
+    return WildcardCertificate(pem, key)
 
 
 @pytest.fixture(scope="module")
-def profile(certificate: Certificate, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def profile(certificate: WildcardCertificate, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A preset under which the cited sites are a server of this machine."""
     folder = tmp_path_factory.mktemp("site")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate.pem, certificate.key)
-    with LoopbackServer(_Site, tls=context) as server:
+    with LoopbackServer(_ExampleSite, tls=context) as server:
         path = folder / "profile.toml"
         own = f'"127.0.0.1:{server.server_port}"'
         path.write_text(
@@ -186,7 +186,9 @@ def test_a_tutorial_does_what_it_says(name: str, profile: Path, tmp_path: Path) 
     follow(f"{name}.md", tmp_path, environment(profile), changes)
 
 
-def test_the_tutorial_of_a_wiki_does_what_it_says(profile: Path, certificate: Certificate, tmp_path: Path) -> None:
+def test_the_tutorial_of_a_wiki_does_what_it_says(
+    profile: Path, certificate: WildcardCertificate, tmp_path: Path
+) -> None:
     """With a real MediaWiki, its extension, and Caddy with the file of deploy/single."""
     front, webhook = free_port(), free_port()
     ports = {"8080": front, "8081": front + 1, "9390": webhook}
@@ -208,7 +210,7 @@ def test_the_tutorial_of_a_wiki_does_what_it_says(profile: Path, certificate: Ce
         running_wiki(server="self", settings="\n".join(settings)) as wiki,
         started(caddy_command(server, (certificate.pem, certificate.key), caddy), server, caddy["https"]),
     ):
-        Writer(wiki.api()).write("Cape lighthouse", CITING)
+        WikiWriter(wiki.api()).write("Cape lighthouse", CITING)
         variables = {**environment(profile), "HOME": str(tmp_path)}
         changes = {"https://wiki.example.org": wiki.base}
         follow("wiki.md", tmp_path, variables, changes | {old: str(new) for old, new in ports.items()})

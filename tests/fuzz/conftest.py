@@ -16,13 +16,13 @@ from proxy.control.frames import Message, pack_frame, receive_frame
 from proxy.control.server import ControlServer
 from proxy.exchange import now_ms
 from proxy.limits import ByteCounter
-from tests.support.proxy_fixtures import Browser
+from tests.support.proxy_fixtures import ProxyBrowser
 
 PATIENCE_S = 60.0
 CLOSED_PORT = "127.0.0.1:1"
 
 
-class Client:
+class ControlConnection:
     """One connection to the control socket."""
 
     def __init__(self, path: Path) -> None:
@@ -78,7 +78,7 @@ def writing(*sizes: object) -> Message:
     return {"verb": "write", "artifacts": [{**described, "size": size} for size in sizes]}
 
 
-class Control:
+class ControlHarness:
     """The control socket of a proxy that runs in this process.
 
     Attributes:
@@ -93,9 +93,9 @@ class Control:
         self.layout = Layout(folder)
         self.path = folder / "control.sock"
         self.escaped: list[object] = []
-        self._clients: list[Client] = []
+        self._clients: list[ControlConnection] = []
         self.proxy = ArchivingProxy(self.layout, settings, now_ms=now_ms, spool_folder=folder, tally=ByteCounter())
-        self._server = _Told(self.path, self.proxy)
+        self._server = _ErrorNotingServer(self.path, self.proxy)
         self._server.escaped = self.escaped
         for server in (self.proxy, self._server):
             serve = server.serve_forever
@@ -110,9 +110,9 @@ class Control:
         self.proxy.shutdown()
         self.proxy.close()
 
-    def client(self) -> Client:
+    def client(self) -> ControlConnection:
         """A new connection."""
-        client = Client(self.path)
+        client = ControlConnection(self.path)
         self._clients.append(client)
         return client
 
@@ -121,9 +121,9 @@ class Control:
         while self._clients:
             self._clients.pop().close()
 
-    def browser(self, opened: Message) -> Browser:
+    def browser(self, opened: Message) -> ProxyBrowser:
         """A browser with the credentials that `open` gave."""
-        return Browser(opened["port"], opened["username"], opened["password"])
+        return ProxyBrowser(opened["port"], opened["username"], opened["password"])
 
     def check(self) -> None:
         """A good client is served, and nothing of those before it is left."""
@@ -152,7 +152,7 @@ class Control:
         return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
-class _Told(ControlServer):
+class _ErrorNotingServer(ControlServer):
     escaped: list[object]
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -161,15 +161,15 @@ class _Told(ControlServer):
 
 
 @pytest.fixture(scope="module")
-def control(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Control]:
+def control(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlHarness]:
     """One control socket for all tests of a file."""
-    running = Control(tmp_path_factory.mktemp("control"))
+    running = ControlHarness(tmp_path_factory.mktemp("control"))
     yield running
     running.close()
 
 
 @pytest.fixture
-def after(control: Control) -> Iterator[Callable[[], None]]:
+def after(control: ControlHarness) -> Iterator[Callable[[], None]]:
     """Checks the control socket when the test is over."""
     yield control.check
     control.hang_up()

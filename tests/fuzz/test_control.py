@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.control.frames import REQUEST_HEAD_LIMIT_BYTES, Message, pack_frame
-from tests.fuzz.conftest import Control, opening, sealing, writing
+from tests.fuzz.conftest import ControlHarness, opening, sealing, writing
 from tests.support.examples import examples
 from tests.support.proxy_fixtures import check, records
 
@@ -49,7 +49,7 @@ def frame(head: bytes, body: bytes = b"") -> bytes:
 
 @given(data=st.binary(max_size=300))
 @quick
-def test_random_bytes_end_the_connection_and_nothing_else(control: Control, data: bytes) -> None:
+def test_random_bytes_end_the_connection_and_nothing_else(control: ControlHarness, data: bytes) -> None:
     """What is no frame is answered by one error at most."""
     client = control.client()
     answers = client.say(data)
@@ -62,7 +62,7 @@ def test_random_bytes_end_the_connection_and_nothing_else(control: Control, data
 
 @given(document=values, body=st.binary(max_size=30))
 @quick
-def test_any_json_is_answered(control: Control, document: Any, body: bytes) -> None:
+def test_any_json_is_answered(control: ControlHarness, document: Any, body: bytes) -> None:
     """A head that is JSON, but no message, is refused."""
     client = control.client()
     client.say(frame(json.dumps(document).encode(), body))
@@ -73,7 +73,7 @@ def test_any_json_is_answered(control: Control, document: Any, body: bytes) -> N
 
 @given(said=st.lists(messages, max_size=6), opened=st.booleans())
 @quick
-def test_any_fields_are_answered(control: Control, said: list[Message], opened: bool) -> None:
+def test_any_fields_are_answered(control: ControlHarness, said: list[Message], opened: bool) -> None:
     """Each message gets one answer, whatever its fields hold; a visit that was opened is over then."""
     client = control.client()
     answers = client.say(b"".join(map(pack_frame, [opening()] * opened + said)))
@@ -98,7 +98,7 @@ def test_any_fields_are_answered(control: Control, said: list[Message], opened: 
         {"login": "../a"},
     ],
 )
-def test_a_visit_is_opened_with_nothing_that_could_end_a_line(control: Control, more: dict[str, Any]) -> None:
+def test_a_visit_is_opened_with_nothing_that_could_end_a_line(control: ControlHarness, more: dict[str, Any]) -> None:
     """Headers and logins that may not stand in a message or a record open none."""
     client = control.client()
     answer = client.ask({**opening(), **more})
@@ -110,7 +110,7 @@ def test_a_visit_is_opened_with_nothing_that_could_end_a_line(control: Control, 
 
 @given(cut=st.data())
 @quick
-def test_a_frame_cut_anywhere_ends_the_visit(control: Control, cut: st.DataObject) -> None:
+def test_a_frame_cut_anywhere_ends_the_visit(control: ControlHarness, cut: st.DataObject) -> None:
     """A worker that dies in the midst of a message leaves no visit behind."""
     whole = [
         pack_frame(opening()),
@@ -148,7 +148,7 @@ def test_a_frame_cut_anywhere_ends_the_visit(control: Control, cut: st.DataObjec
     ],
     ids=lambda data: repr(data[:40]),
 )
-def test_what_is_no_frame_is_told_so(control: Control, data: bytes) -> None:
+def test_what_is_no_frame_is_told_so(control: ControlHarness, data: bytes) -> None:
     """Sizes that nobody should send, JSON that is none: one error, and the connection ends."""
     client = control.client()
     (answer,) = client.say(data)
@@ -188,7 +188,9 @@ def artifact(**changes: object) -> Message:
     ],
     ids=lambda value: repr(value)[:60] if isinstance(value, dict) else "",
 )
-def test_a_field_out_of_range_is_refused_and_the_visit_goes_on(control: Control, message: Message, body: bytes) -> None:
+def test_a_field_out_of_range_is_refused_and_the_visit_goes_on(
+    control: ControlHarness, message: Message, body: bytes
+) -> None:
     """One error as the answer; the next message of the same connection is served."""
     client = control.client()
     client.ask(opening())
@@ -201,7 +203,7 @@ def test_a_field_out_of_range_is_refused_and_the_visit_goes_on(control: Control,
 
 @pytest.mark.parametrize("name", ["page_id", "bucket"])
 @pytest.mark.parametrize("value", ["a\r\nWARC-Type: response", "\x00", "\ud800", 5, None, ["p"]])
-def test_what_cannot_stand_in_a_record_opens_no_visit(control: Control, name: str, value: object) -> None:
+def test_what_cannot_stand_in_a_record_opens_no_visit(control: ControlHarness, name: str, value: object) -> None:
     """A page's id and bucket are text without control characters (C-12)."""
     client = control.client()
 
@@ -210,10 +212,10 @@ def test_what_cannot_stand_in_a_record_opens_no_visit(control: Control, name: st
     client.close()
 
 
-class Worker:
+class SimulatedWorker:
     """A client, and what its visit must look like to it."""
 
-    def __init__(self, control: Control) -> None:
+    def __init__(self, control: ControlHarness) -> None:
         self.control = control
         self.client = control.client()
         self.credentials: Message | None = None
@@ -284,9 +286,11 @@ STEPS = ("opens", "writes", "seals", "fetches", "closes", "asks", "errs", "dies"
 
 @given(steps=st.lists(st.tuples(st.integers(0, 2), st.sampled_from(STEPS)), max_size=25))
 @quick
-def test_verbs_in_any_order_do_what_the_visits_state_allows(control: Control, steps: list[tuple[int, str]]) -> None:
+def test_verbs_in_any_order_do_what_the_visits_state_allows(
+    control: ControlHarness, steps: list[tuple[int, str]]
+) -> None:
     """Three workers with one page id: each has its own visit, and none touches another's."""
-    workers = [Worker(control) for _ in range(3)]
+    workers = [SimulatedWorker(control) for _ in range(3)]
     for number, step in steps:
         workers[number].run(step)
     for worker in workers:
@@ -295,13 +299,13 @@ def test_verbs_in_any_order_do_what_the_visits_state_allows(control: Control, st
     assert control.escaped == []
 
 
-def test_verbs_at_the_same_time_do_not_mix(control: Control) -> None:
+def test_verbs_at_the_same_time_do_not_mix(control: ControlHarness) -> None:
     """Sixteen workers at once, each in an order of its own: every answer is its own visit's."""
     seen: list[BaseException] = []
 
     def work(seed: int) -> None:
         dice = random.Random(seed)
-        worker = Worker(control)
+        worker = SimulatedWorker(control)
         try:
             for _ in range(25):
                 worker.run(dice.choice(STEPS))
@@ -320,7 +324,7 @@ def test_verbs_at_the_same_time_do_not_mix(control: Control) -> None:
     assert control.escaped == []
 
 
-def test_who_goes_away_during_the_seal_leaves_nothing(control: Control, after: Callable[[], None]) -> None:
+def test_who_goes_away_during_the_seal_leaves_nothing(control: ControlHarness, after: Callable[[], None]) -> None:
     """A worker that dies while its seal waits: the visit ends with the seal."""
     client = control.client()
     client.ask(opening())
@@ -329,7 +333,7 @@ def test_who_goes_away_during_the_seal_leaves_nothing(control: Control, after: C
     after()
 
 
-def test_hundreds_of_half_frames_hold_nobody_up(control: Control) -> None:
+def test_hundreds_of_half_frames_hold_nobody_up(control: ControlHarness) -> None:
     """Connections that never finish their message cost themselves only."""
     idle = [control.client() for _ in range(200)]
     for client in idle:
@@ -339,7 +343,7 @@ def test_hundreds_of_half_frames_hold_nobody_up(control: Control) -> None:
         client.close()
 
 
-def test_what_was_written_meanwhile_is_sound(control: Control) -> None:
+def test_what_was_written_meanwhile_is_sound(control: ControlHarness) -> None:
     """After all that, every record has a page, a type and a digest that holds."""
     control.check()
     check(control.layout)

@@ -27,7 +27,7 @@ NOBODY = 65534
 
 
 @dataclass
-class Ran:
+class CommandEnd:
     """How a command ended."""
 
     code: int
@@ -46,7 +46,7 @@ class Ran:
         return {each["url"]: each["outcome"] for each in self.lines if each["event"] == "page"}
 
 
-class Command:
+class RunningCommand:
     """A command that stays, such as `weboid serve`. It leads its own process group."""
 
     def __init__(self, words: list[str], folder: Path, env: dict[str, str]) -> None:
@@ -85,10 +85,10 @@ class Command:
         """Press Ctrl-C."""
         self.process.send_signal(signal.SIGINT)
 
-    def ended(self) -> Ran:
+    def ended(self) -> CommandEnd:
         """Wait for its end; return what it said since it was last read."""
         out, _ = self.process.communicate(timeout=TIME_LIMIT_S)
-        return Ran(self.process.returncode, out, self.err)
+        return CommandEnd(self.process.returncode, out, self.err)
 
     def kill(self) -> None:
         """End it and all that it started as a crash would (kill -9)."""
@@ -108,16 +108,16 @@ class Command:
         self._err.close()
 
 
-class Shell:
+class UserShell:
     """Runs `weboid` in a folder of its own, as one types it there."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         path = f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}"
         self.env = {**os.environ, "PATH": path, "COLUMNS": "100"}
-        self._begun: list[Command] = []
+        self._begun: list[RunningCommand] = []
 
-    def run(self, line: str, *, given: str = "") -> Ran:
+    def run(self, line: str, *, given: str = "") -> CommandEnd:
         """Run a command line to its end."""
         process = subprocess.Popen(
             shlex.split(line),
@@ -134,14 +134,14 @@ class Shell:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             raise
-        return Ran(process.returncode, out, err)
+        return CommandEnd(process.returncode, out, err)
 
-    def start(self, line: str) -> Command:
+    def start(self, line: str) -> RunningCommand:
         """Start a command that stays."""
-        self._begun.append(Command(shlex.split(line), self.folder, self.env))
+        self._begun.append(RunningCommand(shlex.split(line), self.folder, self.env))
         return self._begun[-1]
 
-    def serve(self, options: str = "", *, before: str = "") -> "Served":
+    def serve(self, options: str = "", *, before: str = "") -> "ServeProcess":
         """Start `weboid serve` on a free port; return it with the address that it prints.
 
         Args:
@@ -154,7 +154,7 @@ class Shell:
         command = self.start(line)
         origin = command.line().strip()
         assert origin, command.err
-        return Served(origin, command)
+        return ServeProcess(origin, command)
 
     def end(self) -> None:
         """End what still runs."""
@@ -163,11 +163,11 @@ class Shell:
 
 
 @dataclass(frozen=True)
-class Served:
+class ServeProcess:
     """A running `weboid serve`."""
 
     origin: str
-    command: Command
+    command: RunningCommand
 
     def get(self, path: str, **headers: str) -> httpx.Response:
         """Ask for one of its addresses, redirects followed."""
@@ -192,7 +192,7 @@ def own_form(origin: str) -> dict[str, str]:
     return {"Origin": origin, "Sec-Fetch-Site": "same-origin"}
 
 
-class Reader:
+class ReaderBrowser:
     """The real browser without a proxy, sandboxed; not as root, where the sandbox refuses."""
 
     def __init__(self, home: Path) -> None:
@@ -261,9 +261,9 @@ def _toml(value: object) -> str:
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
+def shell(tmp_path: Path) -> Iterator[UserShell]:
     """A terminal in an empty folder."""
-    opened = Shell(tmp_path)
+    opened = UserShell(tmp_path)
     yield opened
     opened.end()
 
@@ -277,10 +277,10 @@ def site() -> Iterator[SiteServer]:
 
 
 @pytest.fixture
-def reader() -> Iterator[Reader]:
+def reader() -> Iterator[ReaderBrowser]:
     """A browser with an empty profile."""
     home = Path(tempfile.mkdtemp(prefix="weboid-reader-"))
     if os.geteuid() == 0:
         os.chown(home, NOBODY, NOBODY)
-    yield Reader(home)
+    yield ReaderBrowser(home)
     shutil.rmtree(home)

@@ -14,7 +14,7 @@ SHEET = "body { margin: 0; font: 20px/1.4 sans-serif } h1 { background: #063; co
 
 
 @dataclass(frozen=True)
-class Answer:
+class SiteAnswer:
     """A response: what is sent, and whether it is held back until `SiteServer.release`."""
 
     body: bytes
@@ -59,7 +59,7 @@ class SiteServer:
     def __init__(self, host: str) -> None:
         self.host = host
         self.asked: list[str] = []
-        self._answers: dict[str, Answer] = {}
+        self._answers: dict[str, SiteAnswer] = {}
         self._gate = threading.Event()
         self.port = free_port()
         self._server: LoopbackServer | None = None
@@ -90,7 +90,7 @@ class SiteServer:
     ) -> str:
         """Set what a path answers from now on; return its address."""
         data = body.encode() if isinstance(body, str) else body
-        self._answers[path] = Answer(data, content_type, status, headers or {}, is_held)
+        self._answers[path] = SiteAnswer(data, content_type, status, headers or {}, is_held)
         return self.url(path)
 
     def release(self) -> None:
@@ -125,13 +125,13 @@ class SiteServer:
 
     def _answer(self, request: BaseHTTPRequestHandler) -> None:
         self.asked.append(request.path)
-        missing = Answer(b"<!DOCTYPE html><title>Not found</title><p>There is no such page.", status=404)
+        missing = SiteAnswer(b"<!DOCTYPE html><title>Not found</title><p>There is no such page.", status=404)
         answer = self._answers.get(request.path, missing)
         if answer.is_held:
             self._gate.wait(120)
         etag = answer.headers.get("ETag")
         if etag is not None and request.headers["If-None-Match"] == etag:
-            answer = Answer(b"", answer.content_type, 304, answer.headers)
+            answer = SiteAnswer(b"", answer.content_type, 304, answer.headers)
         request.send_response(answer.status)
         request.send_header("Content-Type", answer.content_type)
         if answer.status != 304:  # it has no content, and its length is not that of the page

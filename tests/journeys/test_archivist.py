@@ -7,7 +7,7 @@ import httpx
 import pytest
 from PIL import Image
 
-from tests.journeys.conftest import PROGRAMS, Reader, Shell, profile_of
+from tests.journeys.conftest import PROGRAMS, ReaderBrowser, UserShell, profile_of
 from tests.journeys.sites import SiteServer, article
 from tests.support import loopback
 from tests.support.polling import wait_until
@@ -29,7 +29,7 @@ def colours(shot: Image.Image) -> set[object]:
     return {pixels.getpixel((x, y)) for x in (5, 100) for y in range(pixels.height)}
 
 
-class Pywb:
+class StockPywb:
     """Stock pywb with a collection of these WARCs or WACZ files, as its manual says."""
 
     def __init__(self, folder: Path, files: list[Path]) -> None:
@@ -67,7 +67,7 @@ class Pywb:
 
 
 @pytest.fixture
-def listed(site: SiteServer, shell: Shell) -> list[str]:
+def listed(site: SiteServer, shell: UserShell) -> list[str]:
     """The list: pages of one site, the second of which is slow to answer."""
     urls = [
         site.put(f"/article/{number}", article(f"Article {number}", f"Words of article {number}."))
@@ -80,7 +80,7 @@ def listed(site: SiteServer, shell: Shell) -> list[str]:
 
 
 def test_an_archivist_archives_a_list_and_hands_it_on(
-    listed: list[str], site: SiteServer, shell: Shell, reader: Reader
+    listed: list[str], site: SiteServer, shell: UserShell, reader: ReaderBrowser
 ) -> None:
     """Interrupted and gone on with, verified, replayed by Weboid and by stock pywb."""
     # Ctrl-C while the second page is under way: it is finished, the others are left.
@@ -111,7 +111,7 @@ def test_an_archivist_archives_a_list_and_hands_it_on(
         assert colours(shot) >= LOOK
 
     warcs = sorted((shell.folder / "collection" / "archive").glob("*.warc.gz"))
-    pywb = Pywb(shell.folder / "pywb", warcs)
+    pywb = StockPywb(shell.folder / "pywb", warcs)
     try:
         stamp = memento.split("/c/")[1].split("/")[0]
         same = loopback.get(f"{pywb.origin}/ours/{stamp}mp_/{listed[2]}")

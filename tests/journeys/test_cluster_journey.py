@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.journeys.conftest import Command, Shell, profile_of
+from tests.journeys.conftest import RunningCommand, UserShell, profile_of
 from tests.journeys.sites import SiteServer, article
 from tests.support.polling import wait_until
 from tests.support.services.postgres import PostgresServer
@@ -34,7 +34,7 @@ def sites() -> Iterator[list[SiteServer]]:
 
 
 @pytest.fixture
-def redis(shell: Shell) -> Iterator[RedisServer]:
+def redis(shell: UserShell) -> Iterator[RedisServer]:
     """A Redis that writes down what it is told."""
     server = RedisServer(shell.folder / "redis", persistent=True)
     yield server
@@ -49,13 +49,13 @@ def database() -> Iterator[PostgresServer]:
     server.stop()
 
 
-class Cluster:
+class ClusterCommands:
     """Its long-running commands by name, each started as it was before."""
 
-    def __init__(self, shell: Shell) -> None:
+    def __init__(self, shell: UserShell) -> None:
         self._shell = shell
         self._lines = {"proxy 1": PROXY, "proxy 2": PROXY, "worker 1": WORKER, "worker 2": WORKER}
-        self._running: dict[str, Command] = {}
+        self._running: dict[str, RunningCommand] = {}
         for name in self._lines:
             self.start(name)
         for name in ("proxy 1", "proxy 2"):
@@ -85,7 +85,7 @@ class Cluster:
 
 
 def test_each_part_of_a_cluster_dies_once_and_no_page_is_lost(
-    sites: list[SiteServer], shell: Shell, redis: RedisServer, database: PostgresServer
+    sites: list[SiteServer], shell: UserShell, redis: RedisServer, database: PostgresServer
 ) -> None:
     """Every page that the seed links to is in the archive once, the WARCs are whole, nothing is left waiting."""
     urls = [
@@ -99,7 +99,7 @@ def test_each_part_of_a_cluster_dies_once_and_no_page_is_lost(
     shell.env["WEBOID_FRONTIER"] = f"{redis.url}?frontier=ours"
     shell.env["WEBOID_DEDUP"] = f"{redis.url}?index=ours"
     shell.env["WEBOID_DATABASE"] = database.database()
-    cluster = Cluster(shell)
+    cluster = ClusterCommands(shell)
 
     def restart_redis() -> None:
         redis.kill()
@@ -143,7 +143,7 @@ def pages_asked(sites: list[SiteServer]) -> int:
     return sum(len({path for path in site.asked if path[1:].isdigit()}) for site in sites)
 
 
-def status(shell: Shell) -> dict[str, int]:
+def status(shell: UserShell) -> dict[str, int]:
     """Return what `weboid status --json` counts."""
     ran = shell.run("weboid status --json")
     assert ran.code == 0, ran.err

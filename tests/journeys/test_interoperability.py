@@ -16,9 +16,9 @@ from PIL import Image
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
-from tests.journeys.conftest import PROGRAMS, Reader, Shell, profile_of
+from tests.journeys.conftest import PROGRAMS, ReaderBrowser, UserShell, profile_of
 from tests.journeys.sites import SHEET, SiteServer, article, paper, picture
-from tests.journeys.test_archivist import LOOK, Pywb, colours
+from tests.journeys.test_archivist import LOOK, StockPywb, colours
 from tests.support import loopback
 from tests.support.loopback import LoopbackServer
 
@@ -40,7 +40,7 @@ await worker.register("/sw.js", { scope: "/" });
 
 
 @dataclass(frozen=True)
-class Archived:
+class ExportedCollection:
     """A collection, and its exports beside it."""
 
     folder: Path
@@ -50,9 +50,9 @@ class Archived:
 
 
 @pytest.fixture(scope="module")
-def archived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archived]:
+def archived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExportedCollection]:
     """Pages, one after a redirect, a document and a missing page of a site, which is gone; exported."""
-    site, shell = SiteServer("library.oldtown.org"), Shell(tmp_path_factory.mktemp("ours"))
+    site, shell = SiteServer("library.oldtown.org"), UserShell(tmp_path_factory.mktemp("ours"))
     first = site.put("/article?b=2&a=%C3%BC", article("Article", WORDS))
     urls = [
         first,
@@ -73,13 +73,13 @@ def archived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archived]:
         warcs = sorted((shell.folder / "collection" / "archive").glob("*.warc.gz"))
         (url,) = [each for each in ran.pages if "article" in each]
         moment = (shell.folder / "all.cdxj").read_text().split(" ", 2)[1]
-        yield Archived(shell.folder, url, moment, tuple(warcs))
+        yield ExportedCollection(shell.folder, url, moment, tuple(warcs))
     finally:
         site.stop()
         shell.end()
 
 
-def test_warcio_finds_no_fault(archived: Archived) -> None:
+def test_warcio_finds_no_fault(archived: ExportedCollection) -> None:
     """In the collection's WARCs, and in the exported one."""
     paths = [*archived.warcs, archived.folder / "all.warc.gz"]
     done = subprocess.run([PROGRAMS / "warcio", "check", *paths], capture_output=True, text=True, check=False)
@@ -88,7 +88,7 @@ def test_warcio_finds_no_fault(archived: Archived) -> None:
 
 
 @pytest.mark.parametrize("name", ["all.wacz", "part.wacz"])
-def test_py_wacz_validates_exports(archived: Archived, name: str) -> None:
+def test_py_wacz_validates_exports(archived: ExportedCollection, name: str) -> None:
     """Of the collection, and of a part of it."""
     command = [str(REFERENCE / "wacz"), "validate", "-f", str(archived.folder / name)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -96,7 +96,7 @@ def test_py_wacz_validates_exports(archived: Archived, name: str) -> None:
     assert "Validation succeeded" in done.stdout, done.stdout + done.stderr
 
 
-def test_cdxj_indexer_has_the_same_index(archived: Archived) -> None:
+def test_cdxj_indexer_has_the_same_index(archived: ExportedCollection) -> None:
     """Keys, times, fields and places of every record."""
     command = [REFERENCE / "cdxj-indexer", *archived.warcs]
     theirs = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
@@ -111,10 +111,12 @@ def test_cdxj_indexer_has_the_same_index(archived: Archived) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "all.wacz"])
-def test_stock_pywb_replays_the_page(archived: Archived, name: str, tmp_path: Path, reader: Reader) -> None:
+def test_stock_pywb_replays_the_page(
+    archived: ExportedCollection, name: str, tmp_path: Path, reader: ReaderBrowser
+) -> None:
     """From the collection's WARCs and from a WACZ, in a browser: text, style sheet and picture."""
     files = [archived.folder / name] if name else [*archived.warcs]
-    pywb = Pywb(tmp_path / "pywb", files)
+    pywb = StockPywb(tmp_path / "pywb", files)
     try:
         address = f"{pywb.origin}/ours/{archived.moment}mp_/{archived.article}"
         assert WORDS in loopback.get(address).text
@@ -154,7 +156,9 @@ class RangeHandler(SimpleHTTPRequestHandler):
 
 
 @pytest.mark.parametrize("name", ["all.wacz", "all.warc.gz"])
-def test_replay_web_page_replays_the_page(archived: Archived, name: str, tmp_path: Path, reader: Reader) -> None:
+def test_replay_web_page_replays_the_page(
+    archived: ExportedCollection, name: str, tmp_path: Path, reader: ReaderBrowser
+) -> None:
     """By its service worker, in a browser: style sheet and picture."""
     (tmp_path / "sw.js").symlink_to(CACHE / "replayweb" / "sw.js")
     (tmp_path / name).symlink_to(archived.folder / name)
@@ -240,7 +244,7 @@ def by_multi_wacz(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("make", [by_py_wacz, by_browsertrix, by_multi_wacz])
-def test_ours_replays_what_others_made(make: object, shell: Shell, reader: Reader) -> None:
+def test_ours_replays_what_others_made(make: object, shell: UserShell, reader: ReaderBrowser) -> None:
     """Imported by one command: listed with title and text, and shown with style sheet and picture."""
     assert callable(make)
     imported = shell.run(f"weboid import {make(shell.folder)} --json")

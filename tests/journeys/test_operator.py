@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.journeys.conftest import Reader, Shell, profile_of
+from tests.journeys.conftest import ReaderBrowser, UserShell, profile_of
 from tests.journeys.sites import SiteServer, article, picture
 from tests.support import loopback
 
@@ -19,19 +19,21 @@ PREVIOUS = Path(__file__).parent / "stored" / "collection-34828e8.tar.gz"
 
 
 @pytest.fixture
-def pages(site: SiteServer, shell: Shell) -> list[str]:
+def pages(site: SiteServer, shell: UserShell) -> list[str]:
     """Two pages to archive, and the profile for it."""
     profile_of(shell.folder / "profile.toml", site)
     return [site.put(f"/page/{number}", article(f"Page {number}", f"Words of page {number}.")) for number in range(2)]
 
 
-def archive(shell: Shell, *urls: str) -> None:
+def archive(shell: UserShell, *urls: str) -> None:
     """Run `weboid archive`."""
     ran = shell.run(f"weboid archive --profile profile.toml {' '.join(urls)}")
     assert ran.code == 0, ran.err
 
 
-def test_a_copy_is_taken_down_then_limited_and_comes_back(pages: list[str], shell: Shell, reader: Reader) -> None:
+def test_a_copy_is_taken_down_then_limited_and_comes_back(
+    pages: list[str], shell: UserShell, reader: ReaderBrowser
+) -> None:
     """From the next request on, on the front and in replay, with everything running and warm."""
     archive(shell, *pages)
     served = shell.serve()
@@ -72,7 +74,7 @@ def test_a_copy_is_taken_down_then_limited_and_comes_back(pages: list[str], shel
     assert "<img" in loopback.get(copy).text
 
 
-def test_a_capture_that_the_host_confirmed_is_taken_down(site: SiteServer, shell: Shell) -> None:
+def test_a_capture_that_the_host_confirmed_is_taken_down(site: SiteServer, shell: UserShell) -> None:
     """Page and picture of a 304 are shown from the first capture's records, until the later one is taken down."""
     validators = {"ETag": '"1"', "Cache-Control": "no-cache"}
     site.put("/picture.png", picture(), content_type="image/png", headers=validators)
@@ -99,7 +101,7 @@ def test_a_capture_that_the_host_confirmed_is_taken_down(site: SiteServer, shell
     assert proof.code == 0, proof.out + proof.err
 
 
-def test_the_collection_of_the_previous_release_is_gone_on_with(site: SiteServer, shell: Shell) -> None:
+def test_the_collection_of_the_previous_release_is_gone_on_with(site: SiteServer, shell: UserShell) -> None:
     """Its pages, its level, its take-down and its links hold; what it has is not archived again."""
     subprocess.run(["tar", "-xf", PREVIOUS, "-C", shell.folder], check=True)
     profile_of(shell.folder / "profile.toml", site)

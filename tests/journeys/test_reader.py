@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.journeys.conftest import Reader, Served, Shell, own_form, profile_of
+from tests.journeys.conftest import ReaderBrowser, ServeProcess, UserShell, own_form, profile_of
 from tests.journeys.sites import SiteServer, article
 from tests.support import loopback
 
@@ -22,26 +22,26 @@ LATER = "The bridge opens in autumn, at last."
 
 
 @dataclass(frozen=True)
-class Library:
+class ReaderCollection:
     """A served collection with a cited page that was archived, changed and archived again; another page."""
 
     url: str
-    shell: Shell
-    served: Served
+    shell: UserShell
+    served: ServeProcess
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReaderCollection]:
     """The site is archived and served once for all readers."""
-    site, shell = SiteServer("library.oldtown.org"), Shell(tmp_path_factory.mktemp("library"))
+    site, shell = SiteServer("library.oldtown.org"), UserShell(tmp_path_factory.mktemp("library"))
     with contextlib.ExitStack() as stack:
         stack.callback(site.stop)
         stack.callback(shell.end)
         url = archived_twice(site, shell)
-        yield Library(url, shell, shell.serve())
+        yield ReaderCollection(url, shell, shell.serve())
 
 
-def archived_twice(site: SiteServer, shell: Shell) -> str:
+def archived_twice(site: SiteServer, shell: UserShell) -> str:
     """Archive the site as its first page changes, and cite that page; return its URL."""
     profile_of(shell.folder / "profile.toml", site)
     changed = site.put("/bridge", article("The old bridge", EARLIER))
@@ -58,7 +58,7 @@ def archived_twice(site: SiteServer, shell: Shell) -> str:
     return changed
 
 
-def test_a_reader_finds_reads_compares_and_cites(library: Library, reader: Reader) -> None:
+def test_a_reader_finds_reads_compares_and_cites(library: ReaderCollection, reader: ReaderBrowser) -> None:
     """All by links and forms of the front, as they look in a browser."""
     served, url = library.served, library.url
     found = reader.document(f"{served.origin}/?q={quote('title:bridge')}")
@@ -88,7 +88,7 @@ def test_a_reader_finds_reads_compares_and_cites(library: Library, reader: Reade
         assert part in cite
 
 
-def test_a_program_asks_for_a_moment(library: Library) -> None:
+def test_a_program_asks_for_a_moment(library: ReaderCollection) -> None:
     """RFC 7089: the TimeGate leads to the memento of the moment, whose headers tell what it is."""
     served, url = library.served, library.url
     earlier, later = served.moments(url)
@@ -113,7 +113,7 @@ def fields(page: str) -> dict[str, str]:
     return {name: unescape(value) for name, value in [*hidden, *chosen]}
 
 
-def test_a_reader_reports_that_a_link_can_be_reached(library: Library) -> None:
+def test_a_reader_reports_that_a_link_can_be_reached(library: ReaderCollection) -> None:
     """The form is read, then sent as a browser sends it; another site's form says nothing."""
     served, url = library.served, library.url
     overview = served.get(f"/links/say?url={quote(url, safe='')}")

@@ -5,7 +5,7 @@ import re
 import pytest
 from PIL import Image
 
-from tests.journeys.conftest import Reader, Shell, own_form, profile_of
+from tests.journeys.conftest import ReaderBrowser, UserShell, own_form, profile_of
 from tests.journeys.sites import SiteServer
 from tests.support import loopback
 
@@ -19,7 +19,7 @@ RED = (0xAA, 0x33, 0)  # of the headline
 HUGE = f"/* {'What nobody reads. ' * 70_000} */{SHEET}"  # beyond what playback reads (docs/explanation/serving.md)
 
 
-def test_a_broken_copy_is_found_and_captured_again(site: SiteServer, shell: Shell, reader: Reader) -> None:
+def test_a_broken_copy_is_found_and_captured_again(site: SiteServer, shell: UserShell, reader: ReaderBrowser) -> None:
     """The first capture is kept under its moment; the better one is what readers are offered."""
     profile_of(shell.folder / "profile.toml", site)
     words = "".join(f"<p>Paragraph {number} of the handbook." for number in range(12))

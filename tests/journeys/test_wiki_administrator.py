@@ -14,13 +14,13 @@ import httpx
 import pytest
 from PIL import Image
 
-from tests.journeys.conftest import Command, Ran, Reader, Shell, profile_of
+from tests.journeys.conftest import CommandEnd, ReaderBrowser, RunningCommand, UserShell, profile_of
 from tests.journeys.sites import SiteServer, article, paper
 from tests.support import loopback
 from tests.support.polling import wait_until
 from tests.support.services.ports import free_port
-from tests.support.sites.mediawiki import Wiki, running_wiki
-from tests.support.wiki_writer import BOT_SECRET, Writer, make_bot
+from tests.support.sites.mediawiki import RunningWiki, running_wiki
+from tests.support.wiki_writer import BOT_SECRET, WikiWriter, make_bot
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.playback, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -35,10 +35,10 @@ FAILING_DAYS, LAST_DAY = (5, 10, 15), 20
 UNUSED = ("check", "confirm", "bot", "replace", "purge", "copies", "verify", "mirror", "lists", "scan", "webhooks")
 
 
-class Archive:
+class WikiArchive:
     """`weboid wiki watch` with a front, as the README starts it. `start` may be said again after `stop`."""
 
-    def __init__(self, shell: Shell, front_port: int, webhook_port: int) -> None:
+    def __init__(self, shell: UserShell, front_port: int, webhook_port: int) -> None:
         self.front = f"http://127.0.0.1:{front_port}"
         self.webhook_port = webhook_port
         self._shell = shell
@@ -46,7 +46,7 @@ class Archive:
             f"weboid wiki watch --listen 127.0.0.1:{front_port} --links-internal 127.0.0.1"
             f" --webhook 127.0.0.1:{webhook_port} --webhook-secret-file webhook.secret --profile profile.toml"
         )
-        self._command: Command | None = None
+        self._command: RunningCommand | None = None
 
     def start(self, *without: str) -> None:
         """Start it without these parts; return when the front answers."""
@@ -84,17 +84,17 @@ def mill() -> Iterator[SiteServer]:
 
 
 @pytest.fixture
-def archive(shell: Shell, site: SiteServer, mill: SiteServer) -> Archive:
+def archive(shell: UserShell, site: SiteServer, mill: SiteServer) -> WikiArchive:
     """The archive beside the wiki, not started yet."""
     (shell.folder / "webhook.secret").write_text("cd" * 32 + "\n")
     (shell.folder / "webhook.secret").chmod(0o600)  # as `umask 077` makes it
     links = {"host_gap_s": 0.1, "contact": "https://wiki.oldtown.org/bot"}
     profile_of(shell.folder / "profile.toml", site, mill, links=links, frontier={"attempts": 2})
-    return Archive(shell, free_port(), free_port())
+    return WikiArchive(shell, free_port(), free_port())
 
 
 @pytest.fixture
-def wiki(archive: Archive, shell: Shell) -> Iterator[Wiki]:
+def wiki(archive: WikiArchive, shell: UserShell) -> Iterator[RunningWiki]:
     """A MediaWiki with the extension, set as the README says."""
     extension = "wiki/mediawiki/Weboid/extension.json"
     settings = f"""
@@ -108,15 +108,15 @@ $wgJobRunRate = 10;
         yield running
 
 
-def save(wiki: Wiki, title: str, text: str) -> int:
+def save(wiki: RunningWiki, title: str, text: str) -> int:
     """Save a page as its editor does, whose browser is shown it then; return its number."""
-    page_id, _ = Writer(wiki.api()).write(title, text)
+    page_id, _ = WikiWriter(wiki.api()).write(title, text)
     assert loopback.get(f"{wiki.base}/index.php?curid={page_id}", timeout=120).status_code == 200
     return page_id
 
 
 def test_links_of_all_sorts_are_archived_marked_and_keep_their_addresses(
-    archive: Archive, wiki: Wiki, site: SiteServer, shell: Shell, reader: Reader
+    archive: WikiArchive, wiki: RunningWiki, site: SiteServer, shell: UserShell, reader: ReaderBrowser
 ) -> None:
     """From the moment a page is saved, on the wiki's own page, and after everything was restarted."""
     alive = site.put("/bridge", article("The old bridge", "It still stands."))
@@ -175,7 +175,7 @@ def test_links_of_all_sorts_are_archived_marked_and_keep_their_addresses(
     assert verified.code == 0, verified.out
 
 
-def assert_is_shown_page_by_page(copy: str, reader: Reader) -> None:
+def assert_is_shown_page_by_page(copy: str, reader: ReaderBrowser) -> None:
     """See that a PDF's copy shows each page as a picture, in order, and nothing of the file runs."""
     shown = loopback.get(copy, timeout=120)
     assert shown.status_code == 200, shown.text
@@ -199,16 +199,16 @@ def is_near(found: Any, wanted: tuple[int, int, int]) -> bool:
     return all(abs(one - other) <= 24 for one, other in zip(found, wanted, strict=True))
 
 
-class Trial:
+class WikiTrial:
     """A copy on which weeks pass: `weboid wiki trial --keep trial`, and commands with a moved clock."""
 
-    def __init__(self, shell: Shell) -> None:
+    def __init__(self, shell: UserShell) -> None:
         self._shell = shell
         self.day = 0
         made = shell.run("weboid wiki trial --days 1 --no-bot --keep trial --profile profile.toml")
         assert made.code == 0, made.err
 
-    def run(self, line: str, *, code: int = 0) -> Ran:
+    def run(self, line: str, *, code: int = 0) -> CommandEnd:
         """Run `weboid LINE` on the copy, on its day."""
         offset = f"--clock-offset {self.day}d "
         ran = self._shell.run(f"weboid {offset}{line} --collection trial --profile profile.toml")
@@ -237,7 +237,7 @@ class Trial:
 
 
 def test_a_site_that_dies_is_found_confirmed_and_mended_once(
-    archive: Archive, wiki: Wiki, site: SiteServer, shell: Shell, mill: SiteServer
+    archive: WikiArchive, wiki: RunningWiki, site: SiteServer, shell: UserShell, mill: SiteServer
 ) -> None:
     """The bot shows its edit, makes it, is undone by a reader, and lets it be."""
     dead = site.put("/hall", article("The hall", "It was pulled down."))
@@ -247,11 +247,11 @@ def test_a_site_that_dies_is_found_confirmed_and_mended_once(
     name = json.loads(shell.run("weboid wiki ls --json").out)["wikis"][0]["wiki"]
     archive.start(*UNUSED)
     text = f"The hall.<ref>[{dead} Hall]</ref> A [{alive} wheel].\n\n[[Category:Bridges]]"
-    page_id, writer = save(wiki, PAGE, text), Writer(wiki.api())
+    page_id, writer = save(wiki, PAGE, text), WikiWriter(wiki.api())
     wait_until(lambda: {each["answer"] for each in archive.links(name, dead, alive).values()} == {"copy"})
     site.stop()
 
-    trial = Trial(shell)
+    trial = WikiTrial(shell)
     assert trial.pass_weeks(dead) == ["dying", "dead"]  # a browser has to see it first
     assert trial.state(alive) == "alive"
 
@@ -291,7 +291,7 @@ def whole_copy(address: str) -> str:
     return page.text + "".join(loopback.get(page.url.join(each), timeout=120).text for each in frames)
 
 
-def switch_on(trial: Trial, wiki: Wiki, front: str, shell: Shell) -> None:
+def switch_on(trial: WikiTrial, wiki: RunningWiki, front: str, shell: UserShell) -> None:
     """Let the copy's bot edit, with an account of its own."""
     password = shell.folder / "bot-password"
     password.write_text(BOT_SECRET)
@@ -300,7 +300,7 @@ def switch_on(trial: Trial, wiki: Wiki, front: str, shell: Shell) -> None:
     trial.run(f"wiki bot on {account} --front {front} --edits-per-minute 600")
 
 
-def current(writer: Writer) -> str:
+def current(writer: WikiWriter) -> str:
     """Return the page's wikitext."""
     asked = {"prop": "revisions", "rvprop": "content", "rvslots": "main"}
     (page,) = writer.ask(action="query", titles=PAGE, **asked)["query"]["pages"]

@@ -16,11 +16,11 @@ import dns.rdatatype
 import dns.rrset
 
 UDP_BYTES = 1232
-Zone = Mapping[str, "Records"]
+Zone = Mapping[str, "NameRecords"]
 
 
 @dataclass(frozen=True)
-class Records:
+class NameRecords:
     """What is said of a name.
 
     Attributes:
@@ -38,8 +38,8 @@ class Records:
     garbage: bytes = b""
 
 
-ROOT = Records()  # answers for the root: the name server works
-UNKNOWN = Records(rcode=dns.rcode.NXDOMAIN)
+ROOT = NameRecords()  # answers for the root: the name server works
+UNKNOWN = NameRecords(rcode=dns.rcode.NXDOMAIN)
 
 
 @dataclass
@@ -56,7 +56,7 @@ class NameServer:
     zone: Zone
     asked: list[tuple[str, str]] = field(default_factory=list)
     endpoint: tuple[str, int] = ("127.0.0.1", 0)
-    next_records: Callable[[str], Records] | None = None
+    next_records: Callable[[str], NameRecords] | None = None
 
     def answer(self, wire: bytes, *, limit: int = 65_535) -> bytes | None:
         """The bytes to send; None: nothing."""
@@ -80,12 +80,14 @@ class NameServer:
             data = response.to_wire()
         return data
 
-    def _found(self, name: str) -> Records:
+    def _found(self, name: str) -> NameRecords:
         if name in self.zone:
             return self.zone[name]
         return ROOT if name in ("", ".") else self.zone.get("*", UNKNOWN)
 
-    def _response(self, query: dns.message.Message, question: dns.rrset.RRset, found: Records) -> dns.message.Message:
+    def _response(
+        self, query: dns.message.Message, question: dns.rrset.RRset, found: NameRecords
+    ) -> dns.message.Message:
         response = dns.message.make_response(query, recursion_available=True)
         response.set_rcode(found.rcode)
         owner = question.name
@@ -102,7 +104,7 @@ class NameServer:
         return response
 
 
-class _Datagrams(asyncio.DatagramProtocol):
+class _NameServerProtocol(asyncio.DatagramProtocol):
     def __init__(self, server: NameServer) -> None:
         self._server = server
 
@@ -116,7 +118,7 @@ class _Datagrams(asyncio.DatagramProtocol):
 
 
 @asynccontextmanager
-async def naming(zone: Zone, next_records: Callable[[str], Records] | None = None) -> AsyncIterator[NameServer]:
+async def naming(zone: Zone, next_records: Callable[[str], NameRecords] | None = None) -> AsyncIterator[NameServer]:
     """Run one."""
     server = NameServer(zone, next_records=next_records)
 
@@ -133,7 +135,7 @@ async def naming(zone: Zone, next_records: Callable[[str], Records] | None = Non
     tcp = await asyncio.start_server(over_tcp, "127.0.0.1", 0)
     port = tcp.sockets[0].getsockname()[1]
     loop = asyncio.get_running_loop()
-    udp, _ = await loop.create_datagram_endpoint(lambda: _Datagrams(server), local_addr=("127.0.0.1", port))
+    udp, _ = await loop.create_datagram_endpoint(lambda: _NameServerProtocol(server), local_addr=("127.0.0.1", port))
     server.endpoint = ("127.0.0.1", port)
     try:
         yield server

@@ -14,7 +14,7 @@ TODAY = 3_600
 
 
 @dataclass
-class Rows:
+class RegistryRows:
     """A registry that is filled by hand: farm 1 is `WMF`, its wiki 1 `wiki`."""
 
     store: RegistryStore

@@ -22,7 +22,7 @@ from links.check_result import (
 from links.checker import dns_resolver as module
 from links.checker.answer_verdict import read_status
 from links.checker.dns_resolver import DnsResolver
-from tests.links.name_server import ROOT, NameServer, Records, naming
+from tests.links.name_server import ROOT, NameRecords, NameServer, naming
 
 _PDF = b"%PDF-1.7\n" + b"x" * 5000
 _PAGE = b"<!doctype html><html><head><title>Not found</title></head><body>" + b"no such page " * 400
@@ -240,7 +240,7 @@ def test_what_is_strange_is_looked_at_again() -> None:
 pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
 
 
-ONE = Records(["192.0.2.1"])
+ONE = NameRecords(["192.0.2.1"])
 
 
 def names_of(server: NameServer, **more: object) -> DnsResolver:
@@ -256,19 +256,19 @@ async def trouble_of(names: DnsResolver, host: str) -> FetchFailure:
 @pytest.mark.parametrize(
     ("records", "trouble"),
     [
-        pytest.param(Records(rcode=dns.rcode.NXDOMAIN), FetchFailure.DNS_UNKNOWN, id="unknown"),
-        pytest.param(Records(), FetchFailure.DNS_NO_ADDRESS, id="no-address"),
-        pytest.param(Records(rcode=dns.rcode.SERVFAIL), FetchFailure.DNS_FAILS, id="fails"),
-        pytest.param(Records(rcode=dns.rcode.REFUSED), FetchFailure.DNS_REFUSED, id="refused"),
-        pytest.param(Records(rcode=dns.rcode.FORMERR), FetchFailure.DNS_BROKEN, id="formerr"),
+        pytest.param(NameRecords(rcode=dns.rcode.NXDOMAIN), FetchFailure.DNS_UNKNOWN, id="unknown"),
+        pytest.param(NameRecords(), FetchFailure.DNS_NO_ADDRESS, id="no-address"),
+        pytest.param(NameRecords(rcode=dns.rcode.SERVFAIL), FetchFailure.DNS_FAILS, id="fails"),
+        pytest.param(NameRecords(rcode=dns.rcode.REFUSED), FetchFailure.DNS_REFUSED, id="refused"),
+        pytest.param(NameRecords(rcode=dns.rcode.FORMERR), FetchFailure.DNS_BROKEN, id="formerr"),
         pytest.param(
-            Records(aliases=["b.test", "a.test", "b.test", "a.test"] * 10),
+            NameRecords(aliases=["b.test", "a.test", "b.test", "a.test"] * 10),
             FetchFailure.DNS_BROKEN,
             id="aliases-in-a-circle",
         ),
     ],
 )
-async def test_why_a_name_has_no_address(records: Records, trouble: FetchFailure) -> None:
+async def test_why_a_name_has_no_address(records: NameRecords, trouble: FetchFailure) -> None:
     """Each way to have no address has its own class."""
     async with naming({"a.test": records}) as server:
         assert await trouble_of(names_of(server), "a.test") is trouble
@@ -277,11 +277,11 @@ async def test_why_a_name_has_no_address(records: Records, trouble: FetchFailure
 async def test_a_server_that_denies_names_without_ipv6_is_not_believed() -> None:
     """That a name does not exist counts by the word on IPv4 alone: some servers deny it otherwise."""
 
-    def by_turns(name: str) -> Records:
+    def by_turns(name: str) -> NameRecords:
         if name != "a.test":
             return ROOT
         family = server.asked[-1][1]
-        return Records(rcode=dns.rcode.SERVFAIL if family == "A" else dns.rcode.NXDOMAIN)
+        return NameRecords(rcode=dns.rcode.SERVFAIL if family == "A" else dns.rcode.NXDOMAIN)
 
     async with naming({}, by_turns) as server:
         assert await trouble_of(names_of(server), "a.test") is FetchFailure.DNS_FAILS
@@ -290,9 +290,12 @@ async def test_a_server_that_denies_names_without_ipv6_is_not_believed() -> None
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "records",
-    [pytest.param(Records(silent=True), id="silence"), pytest.param(Records(garbage=b"\x00" * 7), id="garbage")],
+    [
+        pytest.param(NameRecords(silent=True), id="silence"),
+        pytest.param(NameRecords(garbage=b"\x00" * 7), id="garbage"),
+    ],
 )
-async def test_silence_about_one_name_is_that_name_s(records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_silence_about_one_name_is_that_name_s(records: NameRecords, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that answers for the root and not for a name tells of the name."""
     monkeypatch.setattr(module, "LOOKUP_S", 1.0)
     async with naming({"a.test": records}) as server:
@@ -303,11 +306,11 @@ async def test_silence_about_one_name_is_that_name_s(records: Records, monkeypat
 @pytest.mark.parametrize(
     "records",
     [
-        pytest.param(Records(rcode=dns.rcode.SERVFAIL), id="fails"),
-        pytest.param(Records(rcode=dns.rcode.REFUSED), id="refuses"),
+        pytest.param(NameRecords(rcode=dns.rcode.SERVFAIL), id="fails"),
+        pytest.param(NameRecords(rcode=dns.rcode.REFUSED), id="refuses"),
     ],
 )
-async def test_a_server_that_fails_for_every_name_is_our_trouble(records: Records) -> None:
+async def test_a_server_that_fails_for_every_name_is_our_trouble(records: NameRecords) -> None:
     """Where the root is not answered either, nothing is said of the name."""
     async with naming({"*": records, "": records, ".": records}) as server:
         assert await trouble_of(names_of(server), "a.test") is FetchFailure.DNS_OURS
@@ -325,7 +328,7 @@ async def test_nobody_at_the_name_server_s_address_is_our_trouble(monkeypatch: p
 
 async def test_what_is_said_of_names_that_nobody_has_is_a_lie() -> None:
     """A provider that answers for every name is not believed, except where it says something else."""
-    async with naming({"*": Records(["198.51.100.9"]), "a.test": ONE}) as server:
+    async with naming({"*": NameRecords(["198.51.100.9"]), "a.test": ONE}) as server:
         names = names_of(server)
         assert await trouble_of(names, "gone.test") is FetchFailure.DNS_LIES
         assert await names.addresses("a.test") == (ipaddress.ip_address("192.0.2.1"),)

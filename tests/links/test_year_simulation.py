@@ -2,8 +2,8 @@
 
 import pytest
 
-from bench.links_web import DAYS, Link, web
-from bench.links_year import GAP_S, LIMIT_DAYS, Tally, year
+from bench.links_web import DAYS, SimulatedLink, web
+from bench.links_year import GAP_S, LIMIT_DAYS, YearTally, year
 from links.states import DEFAULT, IABOT
 
 pytestmark = pytest.mark.slow
@@ -12,23 +12,23 @@ _LINKS = 1500
 
 
 @pytest.fixture(scope="module")
-def small_web() -> list[Link]:
+def small_web() -> list[SimulatedLink]:
     """Links over hosts that are fine, flaky, away, maintained, gone, back, parked, refusing, limiting."""
     return web(_LINKS, seed=3)
 
 
 @pytest.fixture(scope="module")
-def tally(small_web: list[Link]) -> Tally:
+def tally(small_web: list[SimulatedLink]) -> YearTally:
     """A year of them by the default rules."""
     return year(small_web, DEFAULT)
 
 
-def test_nothing_that_lives_is_called_dead_in_a_year(tally: Tally) -> None:
+def test_nothing_that_lives_is_called_dead_in_a_year(tally: YearTally) -> None:
     """Through outages of up to twelve days, flaky hosts, maintenance, refusals and rate limits."""
     assert tally.false_dead == 0
 
 
-def test_everything_that_is_gone_is_found_within_four_weeks(tally: Tally, small_web: list[Link]) -> None:
+def test_everything_that_is_gone_is_found_within_four_weeks(tally: YearTally, small_web: list[SimulatedLink]) -> None:
     """By 404, 410, DNS, closed ports, time-outs, parked domains and pages that only say so."""
     gone = [end for link in small_web for end in link.ends if end.start < DAYS - LIMIT_DAYS]
     assert len(gone) > 100
@@ -36,13 +36,13 @@ def test_everything_that_is_gone_is_found_within_four_weeks(tally: Tally, small_
     assert max(tally.found) <= LIMIT_DAYS
 
 
-def test_no_host_is_asked_closer_than_allowed_in_a_year(tally: Tally) -> None:
+def test_no_host_is_asked_closer_than_allowed_in_a_year(tally: YearTally) -> None:
     """Whoever it is, and whatever it answers."""
     assert tally.gap_kept >= 1 - 1e-9
     assert tally.smallest_gap_s >= GAP_S - 1e-6
 
 
-def test_what_comes_back_is_seen(tally: Tally) -> None:
+def test_what_comes_back_is_seen(tally: YearTally) -> None:
     """Dead links are looked at for ever, once a month at least."""
     assert tally.revived
     assert max(tally.revived) <= 2 * 31  # a flaky host may fail at the one look of a month

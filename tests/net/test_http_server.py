@@ -16,7 +16,7 @@ _GET = b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n"
 _LONG = 64 << 20  # more than any socket buffers
 
 
-class _Application:
+class _HeldApplication:
     """Answers ``/`` when the request has come, ``/held`` when released, and ``/long`` with more than sockets buffer."""
 
     def __init__(self) -> None:
@@ -42,8 +42,8 @@ class _Application:
 
 
 @asynccontextmanager
-async def _served(limits: ConnectionLimits) -> AsyncIterator[tuple[_Application, tuple[str, int]]]:
-    application = _Application()
+async def _served(limits: ConnectionLimits) -> AsyncIterator[tuple[_HeldApplication, tuple[str, int]]]:
+    application = _HeldApplication()
     listener = open_listener("127.0.0.1", 0)
     address = listener.getsockname()[:2]
     server = HttpServer(application, limits, timeout_graceful_shutdown=1)

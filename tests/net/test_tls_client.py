@@ -24,7 +24,7 @@ from net.timeouts import CancelSignal, WaitCancelledError
 from net.tls_client import SESSION_S, CertificateVerifier
 from net.upstream_proxy import shut_socket
 from proxy.upstream import OriginConnection, UpstreamConnector
-from tests.support.tls_origins import DAY, NOW, Issuer, TlsOrigin, make_issuer, server_context
+from tests.support.tls_origins import DAY, NOW, CertificateIssuer, TlsOrigin, make_issuer, server_context
 from tests.support.tls_origins import write_leaf as write
 
 HOST = "secure.example"
@@ -32,7 +32,7 @@ Serve = Callable[..., TlsOrigin]
 
 
 @pytest.fixture(scope="module")
-def issuer() -> Issuer:
+def issuer() -> CertificateIssuer:
     """The authority that the proxy knows."""
     return make_issuer("Known authority")
 
@@ -52,7 +52,7 @@ def serve() -> Iterator[Serve]:
 
 
 @pytest.fixture
-def way(tmp_path: Path, issuer: Issuer) -> Iterator[Callable[..., UpstreamConnector]]:
+def way(tmp_path: Path, issuer: CertificateIssuer) -> Iterator[Callable[..., UpstreamConnector]]:
     """Makes the way out to an origin that is known as `HOST` and trusts the known authority."""
     ca_file = tmp_path / "known.pem"
     ca_file.write_bytes(issuer.certificate.public_bytes(serialization.Encoding.PEM))
@@ -91,7 +91,7 @@ def bad_ciphers(context: ssl.SSLContext) -> None:
     context.set_ciphers("DHE-RSA-AES256-SHA256:ECDHE-ECDSA-AES256-SHA384:@SECLEVEL=0")
 
 
-CERTIFICATES: dict[str, Callable[[Path, Issuer], bytes]] = {
+CERTIFICATES: dict[str, Callable[[Path, CertificateIssuer], bytes]] = {
     "expired": lambda p, i: write(p, HOST, i, begins=NOW - 3 * DAY, ends=NOW - DAY),
     "not-yet-valid": lambda p, i: write(p, HOST, i, begins=NOW + DAY, ends=NOW + 3 * DAY),
     "wrong-host": lambda p, i: write(p, "other.example", i),
@@ -103,7 +103,7 @@ CERTIFICATES: dict[str, Callable[[Path, Issuer], bytes]] = {
 
 @pytest.mark.parametrize("fault", CERTIFICATES)
 def test_a_certificate_that_does_not_verify_is_named_and_the_origin_asked(
-    serve: Serve, way: Callable[..., UpstreamConnector], tmp_path: Path, issuer: Issuer, fault: str
+    serve: Serve, way: Callable[..., UpstreamConnector], tmp_path: Path, issuer: CertificateIssuer, fault: str
 ) -> None:
     """The connection works, and says which rule was broken, and whose certificate it was."""
     der = CERTIFICATES[fault](tmp_path / "leaf.pem", issuer)
@@ -128,7 +128,7 @@ def _as_issuer(leaf: Path) -> tuple[x509.Name, ec.EllipticCurvePrivateKey, x509.
 
 
 def test_a_good_certificate_verifies_and_the_facts_are_kept(
-    serve: Serve, way: Callable[..., UpstreamConnector], tmp_path: Path, issuer: Issuer
+    serve: Serve, way: Callable[..., UpstreamConnector], tmp_path: Path, issuer: CertificateIssuer
 ) -> None:
     """Version, cipher, the leaf's fingerprint; HTTP/1.1 is what was agreed on."""
     der = write(tmp_path / "leaf.pem", HOST, issuer)
@@ -151,7 +151,7 @@ def test_a_good_certificate_verifies_and_the_facts_are_kept(
     ):
         assert part in der  # its version, and the kind of its key
         assert verifier.fault([der.replace(part, odd)], HOST, now=NOW).startswith("other: ")
-    forged = write(tmp_path / "forged.pem", HOST, Issuer(*_as_issuer(tmp_path / "leaf.pem")))
+    forged = write(tmp_path / "forged.pem", HOST, CertificateIssuer(*_as_issuer(tmp_path / "leaf.pem")))
     assert verifier.fault([forged, der], HOST, now=NOW)  # a leaf signs nothing
 
 
@@ -163,7 +163,7 @@ def test_an_old_server_is_asked_and_said_to_be_old(
     serve: Serve,
     way: Callable[..., UpstreamConnector],
     tmp_path: Path,
-    issuer: Issuer,
+    issuer: CertificateIssuer,
     configure: Callable[[ssl.SSLContext], None],
     fault: str,
     version: str,
@@ -180,7 +180,7 @@ def test_an_old_server_is_asked_and_said_to_be_old(
 
 @pytest.mark.parametrize("fault", ["expired", "self-signed"])
 def test_a_profile_may_insist_on_good_certificates(
-    serve: Serve, way: Callable[..., UpstreamConnector], tmp_path: Path, issuer: Issuer, fault: str
+    serve: Serve, way: Callable[..., UpstreamConnector], tmp_path: Path, issuer: CertificateIssuer, fault: str
 ) -> None:
     """With `enforce_tls` the origin is not asked, and the reason is the verdict."""
     CERTIFICATES[fault](tmp_path / "leaf.pem", issuer)
@@ -190,7 +190,7 @@ def test_a_profile_may_insist_on_good_certificates(
 
 
 def test_who_insists_is_never_lent_what_was_opened_leniently(
-    serve: Serve, way: Callable[..., UpstreamConnector], tmp_path: Path, issuer: Issuer
+    serve: Serve, way: Callable[..., UpstreamConnector], tmp_path: Path, issuer: CertificateIssuer
 ) -> None:
     """Neither a new connection nor one that another visit has left idle."""
     CERTIFICATES["self-signed"](tmp_path / "leaf.pem", issuer)
@@ -212,7 +212,7 @@ def test_a_new_connection_resumes_the_last_session(
     serve: Serve,
     way: Callable[..., UpstreamConnector],
     tmp_path: Path,
-    issuer: Issuer,
+    issuer: CertificateIssuer,
     version: ssl.TLSVersion,
     fault: str,
 ) -> None:
@@ -236,7 +236,7 @@ def test_a_new_connection_resumes_the_last_session(
 
 
 def test_a_session_is_not_resumed_for_ever(
-    serve: Serve, way: Callable[..., UpstreamConnector], tmp_path: Path, issuer: Issuer
+    serve: Serve, way: Callable[..., UpstreamConnector], tmp_path: Path, issuer: CertificateIssuer
 ) -> None:
     """After an hour the certificate is looked at again, however often it was resumed meanwhile."""
     write(tmp_path / "leaf.pem", HOST, issuer)
@@ -313,7 +313,7 @@ def test_a_server_that_speaks_no_tls_is_said_to(way: Callable[..., UpstreamConne
 
 
 def test_a_server_that_would_like_a_certificate_of_ours_gets_none(
-    serve: Serve, way: Callable[..., UpstreamConnector], tmp_path: Path, issuer: Issuer
+    serve: Serve, way: Callable[..., UpstreamConnector], tmp_path: Path, issuer: CertificateIssuer
 ) -> None:
     """As a browser without one goes on; where it is a must, the failure is TLS's."""
     write(tmp_path / "leaf.pem", HOST, issuer)
@@ -338,7 +338,7 @@ def test_a_server_that_would_like_a_certificate_of_ours_gets_none(
 
 
 def test_a_server_that_speaks_only_http2_is_a_failure_of_tls(
-    way: Callable[..., UpstreamConnector], tmp_path: Path, issuer: Issuer
+    way: Callable[..., UpstreamConnector], tmp_path: Path, issuer: CertificateIssuer
 ) -> None:
     """RFC 7301, 3.2: it answers with the alert no_application_protocol."""
     write(tmp_path / "leaf.pem", HOST, issuer)
@@ -362,7 +362,7 @@ def test_a_server_that_speaks_only_http2_is_a_failure_of_tls(
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::ffff:127.0.0.1]"])
 def test_an_ip_literal_is_verified_but_not_named(
-    serve: Serve, way: Callable[..., UpstreamConnector], tmp_path: Path, issuer: Issuer, host: str
+    serve: Serve, way: Callable[..., UpstreamConnector], tmp_path: Path, issuer: CertificateIssuer, host: str
 ) -> None:
     """SNI holds names only (RFC 6066, 3); the certificate names the address."""
     write(tmp_path / "leaf.pem", host.strip("[]"), issuer)
@@ -407,7 +407,7 @@ def test_the_hello_offers_a_browsers_ciphers_in_a_browsers_order(way: Callable[.
 
 
 def test_the_dot_at_the_end_of_a_name_is_not_part_of_it(
-    serve: Serve, way: Callable[..., UpstreamConnector], tmp_path: Path, issuer: Issuer
+    serve: Serve, way: Callable[..., UpstreamConnector], tmp_path: Path, issuer: CertificateIssuer
 ) -> None:
     """SNI leaves it out (RFC 6066, 3), and certificates do."""
     write(tmp_path / "leaf.pem", HOST, issuer)
@@ -420,7 +420,7 @@ def test_the_dot_at_the_end_of_a_name_is_not_part_of_it(
 
 
 def test_reading_stops_when_another_thread_ends_it(
-    serve: Serve, way: Callable[..., UpstreamConnector], tmp_path: Path, issuer: Issuer
+    serve: Serve, way: Callable[..., UpstreamConnector], tmp_path: Path, issuer: CertificateIssuer
 ) -> None:
     """What the reader gets is the end, never ciphertext taken for data."""
     write(tmp_path / "leaf.pem", HOST, issuer)

@@ -21,7 +21,7 @@ from net.timeouts import CancellableTimeout
 from net.upstream_proxy import absolute_request, proxy_fault
 from proxy.upstream import OriginConnection, UpstreamConnector
 from tests.support.polling import wait_until
-from tests.support.proxy_fixtures import Browser, Origin, Proxy, ProxyProcess, check, ok, records
+from tests.support.proxy_fixtures import ProxyBrowser, ProxyInProcess, ProxyProcess, ScriptedOrigin, check, ok, records
 from tests.support.services.ports import free_port
 
 pytestmark = pytest.mark.proxy
@@ -136,7 +136,7 @@ def ask(connection: OriginConnection, path: str = "/") -> bytes:
 
 
 def test_socks_with_and_without_a_password(
-    settings: Settings, origin: Origin, socks: OtherProxy, locked_socks: OtherProxy
+    settings: Settings, origin: ScriptedOrigin, socks: OtherProxy, locked_socks: OtherProxy
 ) -> None:
     """The proxy gets the address that was checked, and we know it."""
     for url in (f"socks5://127.0.0.1:{socks.port}", f"socks5://monty:sp%40m%3Aeggs@127.0.0.1:{locked_socks.port}"):
@@ -149,7 +149,7 @@ def test_socks_with_and_without_a_password(
 
 
 def test_tls_goes_through_either_kind_of_proxy(
-    settings: Settings, secure_origin: Origin, socks: OtherProxy, http: OtherProxy
+    settings: Settings, secure_origin: ScriptedOrigin, socks: OtherProxy, http: OtherProxy
 ) -> None:
     """The certificate is judged as ever."""
     for url in (f"socks5://127.0.0.1:{socks.port}", f"http://127.0.0.1:{http.port}"):
@@ -186,7 +186,7 @@ def test_a_private_address_is_refused_before_the_proxy_hears_of_it(
 
 @pytest.mark.parametrize("scheme", ["socks5h", "http"])
 def test_a_name_that_only_the_proxy_knows_is_the_proxys_to_resolve(
-    settings: Settings, origin: Origin, socks: OtherProxy, http: OtherProxy, scheme: str
+    settings: Settings, origin: ScriptedOrigin, socks: OtherProxy, http: OtherProxy, scheme: str
 ) -> None:
     """Tor's names, and networks whose name servers answer nobody but the proxy."""
     other = socks if scheme == "socks5h" else http
@@ -199,7 +199,7 @@ def test_a_name_that_only_the_proxy_knows_is_the_proxys_to_resolve(
 
 
 def test_an_http_proxy_is_asked_in_absolute_form_and_the_origin_is_not(
-    settings: Settings, origin: Origin, http: OtherProxy
+    settings: Settings, origin: ScriptedOrigin, http: OtherProxy
 ) -> None:
     """RFC 9112, 3.2.2, where the setting says so."""
     upstream = way(settings, unknown_names=True, absolute_form=True, every=f"http://127.0.0.1:{http.port}")
@@ -212,7 +212,7 @@ def test_an_http_proxy_is_asked_in_absolute_form_and_the_origin_is_not(
 
 
 def test_a_tunnel_is_asked_for_where_bytes_must_pass_as_they_are(
-    settings: Settings, origin: Origin, http: OtherProxy
+    settings: Settings, origin: ScriptedOrigin, http: OtherProxy
 ) -> None:
     """CONNECT, for plain ports too."""
     upstream = way(settings, unknown_names=True, every=f"http://127.0.0.1:{http.port}")
@@ -235,7 +235,9 @@ def test_a_name_that_is_unknown_here_is_not_left_to_an_http_proxy_unasked(
     assert ELSEWHERE not in http.said()
 
 
-def test_plain_http_reaches_the_address_that_was_checked(settings: Settings, origin: Origin, http: OtherProxy) -> None:
+def test_plain_http_reaches_the_address_that_was_checked(
+    settings: Settings, origin: ScriptedOrigin, http: OtherProxy
+) -> None:
     """The HTTP proxy gets no name to look up, and so cannot find another address under it."""
     egress = replace(settings.egress, via={"*": f"http://127.0.0.1:{http.port}"}, resolve={})
 
@@ -255,7 +257,7 @@ def test_plain_http_reaches_the_address_that_was_checked(settings: Settings, ori
 
 
 def test_an_http_proxy_that_tunnels_to_port_443_alone_is_told_with_the_remedy(
-    settings: Settings, origin: Origin, run: Callable[..., OtherProxy], tmp_path: Path
+    settings: Settings, origin: ScriptedOrigin, run: Callable[..., OtherProxy], tmp_path: Path
 ) -> None:
     """As squid does where nobody has changed its rules; by setting it gets the name."""
     strict = run("strict", tinyproxy(tmp_path, "ConnectPort 443"))
@@ -295,7 +297,9 @@ def test_a_tunnel_leads_to_the_address_that_was_checked(settings: Settings) -> N
     assert way.remote_ip in {"93.184.216.34", "2606:4700::1111"}
 
 
-def test_the_most_specific_pattern_chooses_the_way(settings: Settings, origin: Origin, socks: OtherProxy) -> None:
+def test_the_most_specific_pattern_chooses_the_way(
+    settings: Settings, origin: ScriptedOrigin, socks: OtherProxy
+) -> None:
     """A host of its own, a domain, all others; `direct` is a way like any."""
     egress = replace(
         settings.egress,
@@ -341,7 +345,7 @@ async def test_the_archive_never_shows_a_proxys_password(
     settings: Settings,
     layout: Layout,
     tmp_path: Path,
-    origin: Origin,
+    origin: ScriptedOrigin,
     locked_http: OtherProxy,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -352,7 +356,7 @@ async def test_the_archive_never_shows_a_proxys_password(
     proxy = ProxyProcess(layout, replace(settings, egress=egress), "proxy", tmp_path)
     origin.answers["/page"] = ok(b"page")
     async with proxy.client.visit("p", bucket="b") as visit:
-        browser = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
+        browser = ProxyBrowser(proxy.port, visit.credentials.username, visit.credentials.password)
         assert browser.get(f"http://127.0.0.1:{origin.port}/page").body == b"page"
         assert browser.get(f"http://{ELSEWHERE}:{origin.port}/page").body == b"page"
         assert browser.get("http://refused.example/").status == 502
@@ -374,7 +378,7 @@ async def test_the_archive_never_shows_a_proxys_password(
 
 
 async def test_what_an_http_proxy_answers_in_its_own_name_is_not_archived(
-    settings: Settings, layout: Layout, tmp_path: Path, locked_http: OtherProxy, origin: Origin
+    settings: Settings, layout: Layout, tmp_path: Path, locked_http: OtherProxy, origin: ScriptedOrigin
 ) -> None:
     """407 and its error pages are failures to connect, and the reason names the proxy."""
     via = {
@@ -382,9 +386,9 @@ async def test_what_an_http_proxy_answers_in_its_own_name_is_not_archived(
         "127.0.0.1": f"http://monty:spameggs@127.0.0.1:{locked_http.port}",
     }
     egress = replace(settings.egress, via=via, via_unknown_names=True, via_absolute_form=True)
-    proxy = Proxy(layout, replace(settings, egress=egress), "proxy", tmp_path)
+    proxy = ProxyInProcess(layout, replace(settings, egress=egress), "proxy", tmp_path)
     async with proxy.client.visit("p", bucket="b") as visit:
-        browser = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
+        browser = ProxyBrowser(proxy.port, visit.credentials.username, visit.credentials.password)
         assert browser.get(f"http://{ELSEWHERE}:{origin.port}/").status == 502
         assert browser.get("http://127.0.0.1:1024/").status == 502
         entries = await visit.seal(grace_s=1)

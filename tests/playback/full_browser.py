@@ -22,7 +22,7 @@ _PATIENCE_S = 120.0
 _CLICK_PATIENCE_S = 3.0  # before it is clicked again
 
 
-class Tab:
+class BrowserTab:
     """A tab of the browser and all frames in it."""
 
     def __init__(self, connection: CdpConnection) -> None:
@@ -191,11 +191,11 @@ async def reader_browser(leaks_port: int, *flags: str) -> AsyncIterator[CdpConne
 
 
 @contextlib.asynccontextmanager
-async def tab_in(browser: CdpConnection) -> AsyncIterator[Tab]:
+async def tab_in(browser: CdpConnection) -> AsyncIterator[BrowserTab]:
     """A tab of a profile of its own, which is gone afterwards with all that it opened."""
     context = await browser.send("Target.createBrowserContext", {"disposeOnDetach": True})
     try:
-        tab = Tab(browser)
+        tab = BrowserTab(browser)
         await tab.start(context)
         yield tab
     finally:
@@ -203,7 +203,7 @@ async def tab_in(browser: CdpConnection) -> AsyncIterator[Tab]:
 
 
 @contextlib.asynccontextmanager
-async def reader(leaks_port: int, *flags: str) -> AsyncIterator[Tab]:
+async def reader(leaks_port: int, *flags: str) -> AsyncIterator[BrowserTab]:
     """A tab of a browser of its own."""
     async with reader_browser(leaks_port, *flags) as browser, tab_in(browser) as tab:
         yield tab

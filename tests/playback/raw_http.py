@@ -5,7 +5,7 @@ import socket
 from contextlib import suppress
 from urllib.parse import urlsplit
 
-from tests.support.playback_fixtures import Reply
+from tests.support.playback_fixtures import StoredReply
 
 _HEAD = re.compile(rb"HTTP/1\.1 (\d{3}) [^\r\n]*\r\n((?:[^\r\n]+\r\n)+)\r\n")
 
@@ -25,7 +25,7 @@ def exchange(origin: str, sent: bytes, *, ends: bool = True) -> bytes:
     return received
 
 
-def replies(received: bytes) -> list[Reply]:
+def replies(received: bytes) -> list[StoredReply]:
     """The responses in what a server said; nothing else may be in it."""
     found = []
     while received:
@@ -35,6 +35,6 @@ def replies(received: bytes) -> list[Reply]:
         headers = [(line.partition(": ")[0], line.partition(": ")[2]) for line in lines]
         length = int({name.lower(): value for name, value in headers}.get("content-length", "0"))
         body = received[head.end() :]
-        found.append(Reply(int(head[1]), headers, body[:length]))
+        found.append(StoredReply(int(head[1]), headers, body[:length]))
         received = body[length:]
     return found

@@ -13,7 +13,7 @@ from core.urls import authority_of
 from links.archives.adapters import CdxAdapter, TimeGateAdapter, adapters_of
 from links.archives.archive_client import ArchiveClient, HttpFetch
 from links.archives.copy_check import CopyVerdict, check_copy
-from tests.support.playback_fixtures import NOW, Served
+from tests.support.playback_fixtures import NOW, ServedCollection
 
 pytestmark = pytest.mark.playback
 
@@ -28,7 +28,7 @@ async def client() -> AsyncIterator[ArchiveClient]:
         yield ArchiveClient(fetch, now=lambda: NOW, monotonic=time.monotonic, sleep=asyncio.sleep, gap_s=0)
 
 
-def _captured(served: Served, url: str) -> list[str]:
+def _captured(served: ServedCollection, url: str) -> list[str]:
     """Three copies, a month apart; their addresses."""
     moments = [NOW + timedelta(days=30 * number) for number in range(3)]
     for at in moments:
@@ -37,7 +37,9 @@ def _captured(served: Served, url: str) -> list[str]:
 
 
 @pytest.mark.parametrize("query", ["", "?b=1,2;c&d=%26", "#!/x"])
-async def test_our_timemap_lists_our_copies(served: Served, site: str, client: ArchiveClient, query: str) -> None:
+async def test_our_timemap_lists_our_copies(
+    served: ServedCollection, site: str, client: ArchiveClient, query: str
+) -> None:
     """All of them, each one that can be looked at; of a page that nobody captured none."""
     url = f"{site}/{query}"
     copies = [each.replace("#", "%23") for each in _captured(served, url)]
@@ -51,7 +53,7 @@ async def test_our_timemap_lists_our_copies(served: Served, site: str, client: A
     assert await adapter.find(f"{site}/never", NOW) == []
 
 
-async def test_our_timegate_leads_to_the_nearest(served: Served, site: str, client: ArchiveClient) -> None:
+async def test_our_timegate_leads_to_the_nearest(served: ServedCollection, site: str, client: ArchiveClient) -> None:
     """By the moment that is asked for."""
     copies = _captured(served, f"{site}/")
     gate = f"{served.front}/timegate/{{url}}"
@@ -63,7 +65,9 @@ async def test_our_timegate_leads_to_the_nearest(served: Served, site: str, clie
 
 
 @pytest.mark.parametrize("path", ["/cdx", "/cdx/search/cdx"])
-async def test_our_cdx_lists_our_captures(served: Served, site: str, client: ArchiveClient, path: str) -> None:
+async def test_our_cdx_lists_our_captures(
+    served: ServedCollection, site: str, client: ArchiveClient, path: str
+) -> None:
     """In pywb's form and in the Internet Archive's, with their statuses."""
     copies = _captured(served, f"{site}/")
     for day in (0, 30, 60):
@@ -78,14 +82,14 @@ async def test_our_cdx_lists_our_captures(served: Served, site: str, client: Arc
     assert [each.status for each in found if each.status != 200] == [404]
 
 
-async def test_a_copy_that_is_not_there_is_gone(served: Served, site: str, client: ArchiveClient) -> None:
+async def test_a_copy_that_is_not_there_is_gone(served: ServedCollection, site: str, client: ArchiveClient) -> None:
     """Replay says 404 without a moment: that is no copy of an error, but none."""
     address = f"{served.replay}/c/{timestamp14(NOW)}/{site}/never"
 
     assert (await check_copy(client, address, f"{site}/never")).verdict is CopyVerdict.GONE
 
 
-async def test_a_copy_of_an_error_is_told(served: Served, site: str, client: ArchiveClient) -> None:
+async def test_a_copy_of_an_error_is_told(served: ServedCollection, site: str, client: ArchiveClient) -> None:
     """Replay gives it the status that the site gave, and says when."""
     served.builder.response(f"{site}/", b"<p>gone", status=404, at=NOW)
     address = f"{served.replay}/c/{timestamp14(NOW)}/{site}/"

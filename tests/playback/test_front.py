@@ -13,7 +13,7 @@ from core.page_manifest import PageScreen, VisitOutcome
 from core.timestamps import timestamp14
 from playback.url_paths import escape_url
 from tests.support.archive_openapi import check_response
-from tests.support.playback_fixtures import NOW, CollectionBuilder, FullSite, Served, fetch, png, serving
+from tests.support.playback_fixtures import NOW, CollectionBuilder, FullSite, ServedCollection, fetch, png, serving
 
 pytestmark = pytest.mark.playback
 
@@ -25,7 +25,7 @@ def links_of(text: str) -> list[str]:
     return [unescape(each) for each in re.findall(r'href="([^"]*)"', text)]
 
 
-def test_a_captured_page_is_shown_with_its_date_in_a_sandboxed_frame(served: Served, site: str) -> None:
+def test_a_captured_page_is_shown_with_its_date_in_a_sandboxed_frame(served: ServedCollection, site: str) -> None:
     """The banner is the front's; the copy is the replay's, which may not script."""
     served.builder.page(f"{site}/a?b=1&c=2", "<p>x</p>", title="Title", shot=png(), text="x")
 
@@ -40,7 +40,7 @@ def test_a_captured_page_is_shown_with_its_date_in_a_sandboxed_frame(served: Ser
     assert f'href="{site}/a?b=1&amp;c=2" rel="noopener noreferrer nofollow"' in text
 
 
-def test_the_screenshot_and_the_text_have_views_of_their_own(served: Served, site: str) -> None:
+def test_the_screenshot_and_the_text_have_views_of_their_own(served: ServedCollection, site: str) -> None:
     """The screenshot is the evidence of what the page looked like."""
     served.builder.page(f"{site}/", "<p>x</p>", shot=png(), text="words")
 
@@ -53,7 +53,9 @@ def test_the_screenshot_and_the_text_have_views_of_their_own(served: Served, sit
 
 
 @pytest.mark.parametrize("view", ["page", "screenshot", "text", "beside", "as-captured", "cite", "latest", "url"])
-def test_an_escaped_address_is_answered_without_a_redirect_to_itself(served: Served, site: str, view: str) -> None:
+def test_an_escaped_address_is_answered_without_a_redirect_to_itself(
+    served: ServedCollection, site: str, view: str
+) -> None:
     """A browser encodes ``|`` or not; either way the redirects come to an end."""
     url = f"{site}/pipe?fam=A|B{{c}}^`"
     served.builder.page(url, "<p>x</p>", text="x", shot=png())
@@ -101,7 +103,7 @@ def test_a_full_copy_of_an_escaped_address_is_shown(full: FullSite, site: str, v
         "/a|b^c?d={e}`f",
     ],
 )
-def test_an_archived_url_survives_its_address(served: Served, site: str, path: str) -> None:
+def test_an_archived_url_survives_its_address(served: ServedCollection, site: str, path: str) -> None:
     """Nothing of the URL is decoded, merged or lost between the list and the copy."""
     served.builder.page(site + path, f"<p>{escape(path)}</p>")
     listed = json.loads(served.get(f"/api/pages?q={site}").text)["pages"]
@@ -113,7 +115,7 @@ def test_an_archived_url_survives_its_address(served: Served, site: str, path: s
     assert escape(site + path).replace("&#x27;", "&#39;") in reply.text
 
 
-def test_a_hash_bang_is_part_of_the_url(served: Served, site: str) -> None:
+def test_a_hash_bang_is_part_of_the_url(served: ServedCollection, site: str) -> None:
     """Browsers never send a fragment, so the address hides it."""
     for name in ("one", "two"):
         served.builder.page(f"{site}/#!/{name}", f"<p>{name}</p>", title=name)
@@ -121,7 +123,7 @@ def test_a_hash_bang_is_part_of_the_url(served: Served, site: str) -> None:
     assert "<title>two" in served.get(f"/page/{TS}/{site}/%23!/two").text
 
 
-def test_a_moment_between_captures_leads_to_the_nearest(served: Served, site: str) -> None:
+def test_a_moment_between_captures_leads_to_the_nearest(served: ServedCollection, site: str) -> None:
     """The address that the reader ends on tells the true date."""
     for days in (0, 100):
         served.builder.page(f"{site}/", "<p>x</p>", at=NOW + timedelta(days=days))
@@ -133,7 +135,7 @@ def test_a_moment_between_captures_leads_to_the_nearest(served: Served, site: st
 
 
 @pytest.mark.parametrize("prefix", ["/page/", "/latest/"])
-def test_no_moment_means_the_newest_copy(served: Served, site: str, prefix: str) -> None:
+def test_no_moment_means_the_newest_copy(served: ServedCollection, site: str, prefix: str) -> None:
     """A later failure does not hide the copy that there is."""
     served.builder.page(f"{site}/", "<p>x</p>", at=NOW)
     served.builder.page(f"{site}/", "<p>x</p>", at=NOW + timedelta(days=1))
@@ -144,7 +146,7 @@ def test_no_moment_means_the_newest_copy(served: Served, site: str, prefix: str)
     assert reply["Location"] == f"/page/{timestamp14(NOW + timedelta(days=1))}/{site}/"
 
 
-def test_equals_of_a_url_lead_to_its_page(served: Served, site: str) -> None:
+def test_equals_of_a_url_lead_to_its_page(served: ServedCollection, site: str) -> None:
     """A wiki that cites http finds what was captured over https, under its true URL."""
     served.builder.page(f"{site}/a", "<p>x</p>")
 
@@ -153,7 +155,7 @@ def test_equals_of_a_url_lead_to_its_page(served: Served, site: str) -> None:
     assert reply["Location"] == f"/page/{TS}/{site}/a"
 
 
-def test_a_url_that_was_never_seen_gets_an_honest_answer(served: Served) -> None:
+def test_a_url_that_was_never_seen_gets_an_honest_answer(served: ServedCollection) -> None:
     """Not found, in words of its own, and without pretending."""
     reply = served.get("/page/https://never.example/<b>?x=1".replace("<b>", "%3Cb%3E"))
 
@@ -162,7 +164,7 @@ def test_a_url_that_was_never_seen_gets_an_honest_answer(served: Served) -> None
     assert "https://never.example/%3Cb%3E?x=1" in reply.text
 
 
-def test_a_failed_page_says_why_and_shows_no_frame(served: Served, site: str) -> None:
+def test_a_failed_page_says_why_and_shows_no_frame(served: ServedCollection, site: str) -> None:
     """The reason is text, whatever it says."""
     served.builder.page(
         f"{site}/", "<p>challenge</p>", outcome=VisitOutcome.FAILED, reason="<i>challenge</i>", status=403
@@ -178,7 +180,9 @@ def test_a_failed_page_says_why_and_shows_no_frame(served: Served, site: str) ->
 @pytest.mark.parametrize(
     ("name", "mime", "body"), [("a.mp3", "audio/mpeg", b"ID3 sound"), ("a.webm", "video/webm", b"\x1aE\xdf\xa3film")]
 )
-def test_a_file_is_offered_as_a_download(served: Served, site: str, name: str, mime: str, body: bytes) -> None:
+def test_a_file_is_offered_as_a_download(
+    served: ServedCollection, site: str, name: str, mime: str, body: bytes
+) -> None:
     """A sandboxed frame would not open it, and should not; replay hands out what the front offers."""
     served.builder.response(f"{site}/{name}", body, mime=mime)
     served.builder.page(f"{site}/{name}", None, mime=mime)
@@ -192,7 +196,7 @@ def test_a_file_is_offered_as_a_download(served: Served, site: str, name: str, m
     assert (copy.status, copy.body) == (200, body)
 
 
-def test_a_pdf_is_shown_and_its_file_offered_with_a_warning(served: Served, site: str) -> None:
+def test_a_pdf_is_shown_and_its_file_offered_with_a_warning(served: ServedCollection, site: str) -> None:
     """The copy stands in a frame; the file has a link of its own, its size and its digest."""
     url = f"{site}/a.pdf"
     page_id = served.builder.page(url, None, mime="application/pdf")
@@ -207,7 +211,7 @@ def test_a_pdf_is_shown_and_its_file_offered_with_a_warning(served: Served, site
     assert fetch(served.replay, f"/c/{TS}dl_/{url}").body == b"%PDF-1.7 a paper"
 
 
-def test_readers_are_told_how_a_page_was_seen(served: Served, site: str) -> None:
+def test_readers_are_told_how_a_page_was_seen(served: ServedCollection, site: str) -> None:
     """Device and language, of a copy and of each capture in the list; old ones say nothing."""
     phone = PageScreen(412, 915, 2.0, mobile=True, language="de-DE,de")
     served.builder.page(f"{site}/", "<p>a</p>", screen=phone)
@@ -225,7 +229,7 @@ def test_readers_are_told_how_a_page_was_seen(served: Served, site: str) -> None
     assert "captured as" not in served.get(f"/page/{TS}/{site}/old").text
 
 
-def test_readers_are_told_how_much_of_a_page_was_stored(served: Served, site: str) -> None:
+def test_readers_are_told_how_much_of_a_page_was_stored(served: ServedCollection, site: str) -> None:
     """On the copy and in the list of captures; of a page that was not rendered, too."""
     screen = PageScreen(1280, 800, language="en-US,en")
     served.builder.page(f"{site}/", "<p>a</p>", screen=screen, stored="text", left_out=7)
@@ -245,7 +249,7 @@ def test_readers_are_told_how_much_of_a_page_was_stored(served: Served, site: st
     assert "stored" not in whole.partition("</header>")[0]
 
 
-def test_hostile_titles_and_urls_are_text(served: Served, site: str) -> None:
+def test_hostile_titles_and_urls_are_text(served: ServedCollection, site: str) -> None:
     """On the list, on the page and in the API."""
     title = "</title><script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
     url = f'{site}/"><script>alert(2)</script>'
@@ -262,7 +266,7 @@ def test_hostile_titles_and_urls_are_text(served: Served, site: str) -> None:
     assert served.get(f"/api/pages?q={site}")["Content-Type"] == "application/json"
 
 
-def test_only_the_web_becomes_a_link(served: Served, site: str) -> None:
+def test_only_the_web_becomes_a_link(served: ServedCollection, site: str) -> None:
     """An index row that says ``javascript:`` is shown and never linked."""
     url = f"javascript:alert('{site}')"
     served.builder.page(url, "<p>x</p>", title=site, shot=png())
@@ -290,7 +294,7 @@ def test_only_the_web_becomes_a_link(served: Served, site: str) -> None:
         "/api/pages/x",
     ],
 )
-def test_addresses_that_name_nothing_say_so(served: Served, target: str) -> None:
+def test_addresses_that_name_nothing_say_so(served: ServedCollection, target: str) -> None:
     """With the front's own page and its headers."""
     reply = served.get(target)
 
@@ -300,7 +304,7 @@ def test_addresses_that_name_nothing_say_so(served: Served, target: str) -> None
 
 
 @pytest.mark.parametrize("target", ["/", "/api/pages", "/static/style.css", "/nothing"])
-def test_every_answer_carries_the_policy(served: Served, target: str) -> None:
+def test_every_answer_carries_the_policy(served: ServedCollection, target: str) -> None:
     """No script at all; frames and pictures from the replay only."""
     reply = served.get(target)
 
@@ -313,7 +317,7 @@ def test_every_answer_carries_the_policy(served: Served, target: str) -> None:
     assert "set-cookie" not in {name.lower() for name, _ in reply.headers}
 
 
-def test_a_search_takes_its_words_literally(served: Served, site: str) -> None:
+def test_a_search_takes_its_words_literally(served: ServedCollection, site: str) -> None:
     """Percent signs and underscores are what people type, not wildcards."""
     served.builder.page(f"{site}/100%_a", "<p>x</p>", title="Ünïcode")
     served.builder.page(f"{site}/100xya", "<p>x</p>", title="other")
@@ -327,7 +331,7 @@ def test_a_search_takes_its_words_literally(served: Served, site: str) -> None:
     assert urls(f"{site}%5C") == []
 
 
-def test_a_long_list_has_pages(served: Served, site: str) -> None:
+def test_a_long_list_has_pages(served: ServedCollection, site: str) -> None:
     """Newest first, fifty at a time, each page once."""
     for number in range(120):
         served.builder.page(f"{site}/{number}", None, at=NOW + timedelta(seconds=number))
@@ -347,7 +351,7 @@ def test_a_long_list_has_pages(served: Served, site: str) -> None:
     assert served.get(f"/?q={site}&before=x%27&after=9").status == 200
 
 
-def test_another_host_reads_nothing(served: Served) -> None:
+def test_another_host_reads_nothing(served: ServedCollection) -> None:
     """A rebound name is refused; this machine's other names lead to the one origin."""
     assert served.get("/", headers={"Host": "evil.example"}).status == 421
     for host in ("localhost:1", "[::1]", "localhost"):
@@ -356,7 +360,7 @@ def test_another_host_reads_nothing(served: Served) -> None:
     assert served.get("/", headers={"Host": "[evil"}).status == 421
 
 
-def test_other_captures_of_the_url_are_listed(served: Served, site: str) -> None:
+def test_other_captures_of_the_url_are_listed(served: ServedCollection, site: str) -> None:
     """A reader can go from one capture to any other of the same URL."""
     moments = [timestamp14(NOW + timedelta(days=days)) for days in range(3)]
     for days in range(3):
@@ -393,7 +397,7 @@ def test_a_mistake_of_ours_shows_nothing_of_itself(collection: CollectionBuilder
     assert "default-src 'none'" in reply["Content-Security-Policy"]
 
 
-def test_a_challenge_is_no_copy_and_says_so(served: Served, site: str) -> None:
+def test_a_challenge_is_no_copy_and_says_so(served: ServedCollection, site: str) -> None:
     """What it is, why we think so, the copy there is; on purpose what was captured is shown."""
     good = timestamp14(NOW - timedelta(days=40))
     served.builder.page(f"{site}/", "<p>good</p>", at=NOW - timedelta(days=40))
@@ -414,7 +418,7 @@ def test_a_challenge_is_no_copy_and_says_so(served: Served, site: str) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["/page/", "/latest/", f"/page/{timestamp14(NOW + timedelta(1))}/"])
-def test_every_way_leads_to_the_good_capture(served: Served, site: str, prefix: str) -> None:
+def test_every_way_leads_to_the_good_capture(served: ServedCollection, site: str, prefix: str) -> None:
     """With no moment, with any moment, and by the newest."""
     for days, page_class in ((0, PageClass.OK), (2, PageClass.PARKED), (3, PageClass.CHALLENGE)):
         at = NOW + timedelta(days=days)
@@ -436,7 +440,7 @@ def test_every_way_leads_to_the_good_capture(served: Served, site: str, prefix: 
     ],
 )
 def test_a_second_best_capture_is_marked_in_words(
-    page_class: PageClass, status: int, words: str, served: Served, site: str
+    page_class: PageClass, status: int, words: str, served: ServedCollection, site: str
 ) -> None:
     """In the banner and in lists; alone it is shown, and nothing better is promised."""
     served.builder.page(f"{site}/", "<p>x</p>", page_class=page_class, status=status, title=site)
@@ -462,7 +466,7 @@ def test_a_second_best_capture_is_marked_in_words(
     ],
 )
 def test_only_around_a_usable_copy_is_a_reader_page_answered_with_200(
-    served: Served, site: str, facts: dict[str, Any], status: int, heading: str
+    served: ServedCollection, site: str, facts: dict[str, Any], status: int, heading: str
 ) -> None:
     """So that programs can tell, and the page, its API and Memento say the same."""
     served.builder.page(f"{site}/", "<p>x</p>", title=site, **facts)
@@ -477,7 +481,7 @@ def test_only_around_a_usable_copy_is_a_reader_page_answered_with_200(
     assert served.get(f"/timegate/{site}/").status == (302 if status == 200 else 404)
 
 
-def test_a_good_capture_has_no_mark(served: Served, site: str) -> None:
+def test_a_good_capture_has_no_mark(served: ServedCollection, site: str) -> None:
     """Nor a word about better ones."""
     served.builder.page(f"{site}/", "<p>x</p>")
     text = served.get(f"/page/{TS}/{site}/").text
@@ -486,7 +490,7 @@ def test_a_good_capture_has_no_mark(served: Served, site: str) -> None:
     assert text.count('class="outcome') == 2
 
 
-def test_apis_answer_as_their_description_says(served: Served, site: str) -> None:
+def test_apis_answer_as_their_description_says(served: ServedCollection, site: str) -> None:
     """Statuses and JSON fields of docs/reference/archive-openapi.yaml."""
     served.builder.page(f"{site}/described", "<p>described</p>")
     known, unknown = f"{site}/described", f"{site}/never"

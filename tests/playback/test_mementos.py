@@ -63,7 +63,7 @@ KEYS = tuple(replay_key(url) for url in URLS)
 HIDDEN = Takedown(1, TakedownKind.URL, URLS[0], "", TakedownEffect.HIDE, "", "", "test", NOW, None)
 
 
-class Open:
+class NoTakedowns:
     """Nothing is taken down."""
 
     def pages(self, pages: object) -> dict[str, Takedown]:
@@ -87,7 +87,7 @@ def capture(url: str, second: int, number: int, page_id: str | None = None) -> C
     )
 
 
-class Both:
+class BothDatabases:
     """The same rows in both databases."""
 
     def __init__(self, stack: ExitStack, folder: Path, url: str) -> None:
@@ -110,10 +110,10 @@ class Both:
 
 
 @pytest.fixture(scope="module")
-def both(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+def both(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BothDatabases]:
     """Both, for all tests."""
     with ExitStack() as stack:
-        yield Both(stack, tmp_path_factory.mktemp("both"), postgres.database())
+        yield BothDatabases(stack, tmp_path_factory.mktemp("both"), postgres.database())
 
 
 _rows = st.lists(st.tuples(st.integers(0, 9), st.integers(-3, 3)), max_size=30)
@@ -126,7 +126,7 @@ _ranges = st.one_of(
 @settings(max_examples=examples(25))
 @given(_rows, _ranges, st.booleans(), st.integers(1, 7))
 def test_rows_come_in_order_however_they_are_asked_for(
-    both: Both, rows: list[tuple[int, int]], asked: Any, descending: bool, limit: int
+    both: BothDatabases, rows: list[tuple[int, int]], asked: Any, descending: bool, limit: int
 ) -> None:
     """Some at a time, going on from any place: each once, in the order of key, time and arrival."""
     urls = urls_of(new_host())
@@ -167,7 +167,7 @@ def _walked(source: CaptureQueries, keys: KeyRange, descending: bool, limit: int
 
 
 @pytest.mark.parametrize("descending", [False, True])
-def test_a_span_of_time_bounds_the_rows_of_a_key(both: Both, descending: bool) -> None:
+def test_a_span_of_time_bounds_the_rows_of_a_key(both: BothDatabases, descending: bool) -> None:
     """Both ends belong to it."""
     url = urls_of(new_host())[0]
     key = replay_key(url)
@@ -199,7 +199,7 @@ _pages = st.lists(
 @settings(max_examples=examples(25))
 @given(_pages, st.integers(0, 3), st.integers(-7, 7))
 def test_mementos_are_the_same_in_both_and_agree_with_a_model(
-    both: Both, visits: list[Any], place: int, second: int
+    both: BothDatabases, visits: list[Any], place: int, second: int
 ) -> None:
     """Usable copies, once an address, in the order of time, with their neighbours."""
     host = new_host()
@@ -230,7 +230,7 @@ def test_mementos_are_the_same_in_both_and_agree_with_a_model(
     twins = {url, url.replace("https:", "http:"), url.replace("http:", "https:")}
     mine = sorted(each for each in offered if each[1] in twins) or sorted(offered)
     for database in both.readers:
-        mementos = MementoIndex(database, Open())  # type: ignore[arg-type]
+        mementos = MementoIndex(database, NoTakedowns())  # type: ignore[arg-type]
         listed = [(each.timestamp, each.url) for each in mementos.listed(url)]
         assert sorted(listed) == mine
         assert [each[0] for each in listed] == [each[0] for each in mine]
@@ -303,7 +303,7 @@ def test_questions_read_ranges_of_an_index_and_sort_nothing(tmp_path: Path) -> N
             return super().rows(query, values)  # type: ignore[arg-type]
 
     with closing(Explained(path)) as database:
-        rows, mementos = CaptureQueries(database), MementoIndex(database, Open())  # type: ignore[arg-type]
+        rows, mementos = CaptureQueries(database), MementoIndex(database, NoTakedowns())  # type: ignore[arg-type]
         prefix, one = KeyRange.of_prefix("example,a"), KeyRange.of_key(KEYS[0])
         place = IndexPosition(KEYS[0], 0, 0)
         for descending in (False, True):

@@ -16,14 +16,14 @@ from render.child_targets import ChildTargets
 from render.chromium import PageOptions, find_browser
 from render.page import BrowserPage
 from render.visit import Visit, VisitRequest, visit
-from tests.support.proxy_fixtures import Proxy
+from tests.support.proxy_fixtures import ProxyInProcess
 
 CLOCK = SystemClock()
 QUICK = VisitSettings(timeout_s=40.0, settle_s=0.3, view=False, full_page=False, thumbnail=False, favicon=False)
 
 
 @dataclass(frozen=True)
-class Seen:
+class ObservedVisit:
     """A visit as the browser and as the proxy saw it."""
 
     page: Visit
@@ -45,15 +45,15 @@ def endpoint(credentials: ProxyEndpoint, *, port: int | None = None) -> ProxyEnd
     return ProxyEndpoint(credentials.host, port or credentials.port, credentials.username, credentials.password)
 
 
-async def look(browser: Browser, proxy: Proxy, url: str, *, page_id: str = "p") -> Seen:
+async def look(browser: Browser, proxy: ProxyInProcess, url: str, *, page_id: str = "p") -> ObservedVisit:
     """Visit the URL as the worker does, and seal."""
     async with proxy.client.visit(page_id, bucket="default") as opened:
         request = VisitRequest(url, endpoint(opened.credentials))
         page = await visit(browser, request, QUICK, behaviours=NO_BEHAVIOURS, clock=CLOCK)
-        return Seen(page, await opened.seal(grace_s=1.0))
+        return ObservedVisit(page, await opened.seal(grace_s=1.0))
 
 
-class _Unguarded(ChildTargets):
+class _UnguardedTargets(ChildTargets):
     """Nothing of ours is kept away from them: service workers run and may answer."""
 
     def adopt(self, session: str, kind: str) -> None:
@@ -87,7 +87,7 @@ async def _tab(
     session, info = await arrived
     options = PageOptions(800, 600, "test", "en", version)
     page = BrowserPage(context, info["targetId"], session, proxy=way, options=options, clock=CLOCK)
-    page.children.__class__ = _Unguarded
+    page.children.__class__ = _UnguardedTargets
     await page.start("0")
     return page
 

@@ -20,7 +20,7 @@ from net import egress
 from net.address_policy import is_public
 from net.connect_errors import BlockedError, ConnectError, UnknownHostError
 from net.egress import Egress
-from tests.support.proxy_fixtures import Browser, ProxyProcess
+from tests.support.proxy_fixtures import ProxyBrowser, ProxyProcess
 
 OWN = "8.8.4.4"  # an address of this machine that is public
 PUBLIC = {"public.example": ["93.184.216.34"], "six.example": ["2606:4700::1111"]}
@@ -89,7 +89,7 @@ def main() -> None:
     folder = Path(sys.argv[1])
     make_network(folder)
     NameServer()
-    packets = Packets()
+    packets = PacketCounter()
     listener = socket.create_server((OWN, 80))
     listener.settimeout(0)
     result = asyncio.run(fetch_all(folder))
@@ -134,7 +134,7 @@ async def fetch_all(folder: Path) -> dict[str, object]:
     settings = Settings(proxy=ProxySettings(disk_reserve_bytes=0, connect_timeout_s=1.0), egress=EgressSettings())
     proxy = ProxyProcess(Layout(root), settings, "proxy", folder)
     async with proxy.client.visit("p", bucket="b") as visit:
-        browser = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
+        browser = ProxyBrowser(proxy.port, visit.credentials.username, visit.credentials.password)
         for url in HOSTILE:
             browser.ask("GET", url)
         for name in ZONE:
@@ -216,7 +216,7 @@ class NameServer:
         return head + question + records
 
 
-class Packets:
+class PacketCounter:
     """Counts connection attempts by destination, as all devices of the namespace see them."""
 
     def __init__(self) -> None:

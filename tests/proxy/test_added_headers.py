@@ -9,7 +9,7 @@ from core.errors import ConfigError
 from core.layout import Layout
 from net.http1 import forwarded_request, parse_request_head, with_headers
 from proxy.request_log import RefetchRequest
-from tests.support.proxy_fixtures import Browser, Origin, Proxy, check, ok
+from tests.support.proxy_fixtures import ProxyBrowser, ProxyInProcess, ScriptedOrigin, check, ok
 
 pytestmark = pytest.mark.proxy
 URL = "http://origin.example/page"
@@ -27,12 +27,14 @@ def requests_of(layout: Layout) -> list[str]:
     return heads
 
 
-async def test_added_headers_reach_the_origin_and_the_record(proxy: Proxy, origin: Origin, layout: Layout) -> None:
+async def test_added_headers_reach_the_origin_and_the_record(
+    proxy: ProxyInProcess, origin: ScriptedOrigin, layout: Layout
+) -> None:
     """They stand in the place of the browser's own, or at the end, on every request of the visit."""
     origin.answers["/page"] = ok(b"x")
     added = {"X-Archive": "yes", "Referer": "https://example.org/"}
     async with proxy.client.visit("p", bucket="b", headers=added) as visit:
-        client = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
+        client = ProxyBrowser(proxy.port, visit.credentials.username, visit.credentials.password)
         client.get(URL, headers="Referer: http://elsewhere.example/\r\n")
         client.get(f"{URL}?second")
         client.close()
@@ -40,7 +42,7 @@ async def test_added_headers_reach_the_origin_and_the_record(proxy: Proxy, origi
         await visit.ledger(again=[wish], await_s=10, awaited=[wish.url], limit_bytes=1000)
         await visit.seal(grace_s=1)
     async with proxy.client.visit("q", bucket="b") as other:
-        client = Browser(proxy.port, other.credentials.username, other.credentials.password)
+        client = ProxyBrowser(proxy.port, other.credentials.username, other.credentials.password)
         client.get(f"{URL}?third")
         client.close()
         await other.seal(grace_s=1)
@@ -83,7 +85,7 @@ REFUSED: tuple[dict[str, str], ...] = (
 )
 
 
-async def test_what_may_not_be_added_opens_no_visit(proxy: Proxy) -> None:
+async def test_what_may_not_be_added_opens_no_visit(proxy: ProxyInProcess) -> None:
     """Lines of one's own, hops, framing, secrets and conditions: by the profile and by the proxy."""
     for headers in REFUSED:
         with pytest.raises(ConfigError):

@@ -32,9 +32,9 @@ from proxy.limits import ByteCounter
 from render.browser import Browser as Chromium
 from render.browser import ProxyLogin
 from render.chromium import BrowserKind, find_browser
-from tests.proxy.chromium import Seen, endpoint, evaluate, go, launch, look, unguarded
+from tests.proxy.chromium import ObservedVisit, endpoint, evaluate, go, launch, look, unguarded
 from tests.support.clocks import ManualClock
-from tests.support.proxy_fixtures import Browser, Origin, Proxy, check, ok, records
+from tests.support.proxy_fixtures import ProxyBrowser, ProxyInProcess, ScriptedOrigin, check, ok, records
 from warc.rebuild import rebuild_index
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.asyncio(loop_scope="module")]
@@ -74,7 +74,7 @@ def layout(tmp_path: Path, ca: RecorderAuthority) -> Layout:
 
 
 @pytest.fixture
-def site(request: pytest.FixtureRequest, origin: Origin, secure_origin: Origin) -> Origin:
+def site(request: pytest.FixtureRequest, origin: ScriptedOrigin, secure_origin: ScriptedOrigin) -> ScriptedOrigin:
     """The origin of the scheme that the test is about, with the hostile pages on it."""
     server = origin if request.param == "http" else secure_origin
     for page in PAGES.iterdir():
@@ -86,7 +86,7 @@ def site(request: pytest.FixtureRequest, origin: Origin, secure_origin: Origin) 
 
 @pytest.mark.parametrize(("scheme", "site"), [(each, each) for each in SITES], indirect=["site"])
 async def test_nothing_that_a_page_asks_is_an_order(
-    chromium: Chromium, proxy: Proxy, site: Origin, scheme: str
+    chromium: Chromium, proxy: ProxyInProcess, site: ScriptedOrigin, scheme: str
 ) -> None:
     """C-01: from window, frame, worker, service worker, XHR and WebSocket, over http and https."""
     itself = [f"http://{host}:{proxy.port}/status" for host in ("127.0.0.1", "localhost")]
@@ -129,7 +129,9 @@ async def test_nothing_that_a_page_asks_is_an_order(
     assert not [record.url for record in written if b"uptime_s" in record.payload]
 
 
-async def test_the_control_socket_has_no_address_in_a_page(chromium: Chromium, proxy: Proxy, origin: Origin) -> None:
+async def test_the_control_socket_has_no_address_in_a_page(
+    chromium: Chromium, proxy: ProxyInProcess, origin: ScriptedOrigin
+) -> None:
     """C-01: no URL leads to a unix socket or a file, for the browser and for the proxy."""
     origin.answers["/"] = ok(b"<title>t</title>")
     socket, quoted = str(proxy.control), str(proxy.control).replace("/", "%2F")
@@ -151,7 +153,7 @@ async def test_the_control_socket_has_no_address_in_a_page(chromium: Chromium, p
         given = opened.credentials
         for url in [*urls, socket, f"//{socket}", "*"]:
             for method in ("GET", "CONNECT"):
-                client = Browser(proxy.port, given.username, given.password)
+                client = ProxyBrowser(proxy.port, given.username, given.password)
                 assert client.ask(method, url).status in (400, 403, 502)
                 client.close()
         entries = await opened.seal(grace_s=1)
@@ -174,7 +176,7 @@ FORGETTING = {
 @pytest.mark.parametrize("name", FORGETTING)
 @pytest.mark.parametrize(("scheme", "site"), [(each, each) for each in SITES], indirect=["site"])
 async def test_no_answer_of_a_site_makes_the_browser_forget_its_visit(
-    chromium: Chromium, proxy: Proxy, site: Origin, scheme: str, name: str
+    chromium: Chromium, proxy: ProxyInProcess, site: ScriptedOrigin, scheme: str, name: str
 ) -> None:
     """C-01: a page cannot have itself left out by an answer that passes for the proxy's."""
     site.answers[f"/{name}"] = FORGETTING[name]
@@ -226,7 +228,7 @@ async def test_a_host_that_flips_to_loopback_is_refused(
         lookup=lambda host, port: list(answer),
         monotonic=clock.monotonic,
     )
-    site = Origin(address="127.0.0.2")
+    site = ScriptedOrigin(address="127.0.0.2")
     site.answers["/"] = ok(b"<title>t</title>", more="Connection: close\r\n")
     tally = ByteCounter(None, 0)
     proxy = ArchivingProxy(layout, settings, now_ms=now_ms, spool_folder=tmp_path, tally=tally, egress=egress)
@@ -272,7 +274,7 @@ def leaks(browser: Chromium, port: int) -> list[object]:
     return [each for each in sockets if each.raddr != ("127.0.0.1", port)]
 
 
-async def test_the_browser_itself_resolves_nothing(chromium: Chromium, origin: Origin) -> None:
+async def test_the_browser_itself_resolves_nothing(chromium: Chromium, origin: ScriptedOrigin) -> None:
     """C-04, C-18: without a proxy a page gets nowhere, be it a name that this machine knows."""
     for host in ("example.com", "localhost", "flip.example", "127.0.0.2"):
         async with unguarded(chromium, None) as page:
@@ -304,7 +306,7 @@ ODD = [
 
 @pytest.mark.parametrize(("scheme", "site"), [(each, each) for each in SITES], indirect=["site"])
 async def test_no_url_header_or_body_of_a_page_forges_a_record(
-    chromium: Chromium, proxy: Proxy, site: Origin, layout: Layout, scheme: str
+    chromium: Chromium, proxy: ProxyInProcess, site: ScriptedOrigin, layout: Layout, scheme: str
 ) -> None:
     """C-12: whatever a page writes into URLs, headers and bodies stays what it is."""
     forged = "\r\n\r\nWARC/1.1\r\nWARC-Type: resource\r\nContent-Length: 3\r\n\r\nxyz\r\n\r\n"
@@ -358,7 +360,7 @@ def by_target(heads: list[bytes]) -> dict[bytes, bytes]:
 
 @pytest.mark.parametrize(("scheme", "site"), [(each, each) for each in SITES], indirect=["site"])
 async def test_an_origin_cannot_tell_us_from_the_browser(
-    start: Callable[..., Proxy], ca: RecorderAuthority, certificate: Path, site: Origin, scheme: str
+    start: Callable[..., ProxyInProcess], ca: RecorderAuthority, certificate: Path, site: ScriptedOrigin, scheme: str
 ) -> None:
     """C-14: every request is, byte for byte, what the same browser sends without a proxy.
 
@@ -390,7 +392,7 @@ async def test_an_origin_cannot_tell_us_from_the_browser(
     assert not [word for word in (b"via", b"forwarded", b"proxy", b"weboid") if word in together]
 
 
-class Ear:
+class ConnectionTap:
     """Stands between the browser and the proxy and notes what passes, both ways."""
 
     def __init__(self, port: int) -> None:
@@ -438,7 +440,7 @@ class Ear:
 
 @pytest.mark.slow
 async def test_chromium_says_nothing_that_is_archived_of_itself(
-    proxy: Proxy, ca: RecorderAuthority, origin: Origin, record_property: Callable[[str, object], None]
+    proxy: ProxyInProcess, ca: RecorderAuthority, origin: ScriptedOrigin, record_property: Callable[[str, object], None]
 ) -> None:
     """C-18: start, a blank page, a visit of some idle seconds, the end: no foreign host anywhere.
 
@@ -446,7 +448,7 @@ async def test_chromium_says_nothing_that_is_archived_of_itself(
     the proxy passes an ear.
     """
     origin.answers["/"] = ok(b"<title>t</title><form><input type=password></form>")
-    ear = Ear(proxy.port)
+    ear = ConnectionTap(proxy.port)
     with listening("127.0.0.1") as anywhere:
         port = anywhere.getsockname()[1]
         async with await launch(ca.spki, {"*": f"127.0.0.1:{port}"}) as browser:
@@ -487,7 +489,7 @@ async def test_chromium_says_nothing_that_is_archived_of_itself(
 
 
 async def test_two_pages_side_by_side_are_never_mixed(
-    chromium: Chromium, proxy: Proxy, origin: Origin, secure_origin: Origin
+    chromium: Chromium, proxy: ProxyInProcess, origin: ScriptedOrigin, secure_origin: ScriptedOrigin
 ) -> None:
     """One browser, one proxy, pages of the same sites at once: every record is its own page's."""
     names = [f"page-{number}" for number in range(4)]
@@ -497,7 +499,7 @@ async def test_two_pages_side_by_side_are_never_mixed(
         )
         origin.answers[f"/{name}"] = ok(f"<title>{name}</title>{images}".encode())
 
-    async def one(name: str) -> Seen:
+    async def one(name: str) -> ObservedVisit:
         return await look(chromium, proxy, f"http://origin.example/{name}?{name}", page_id=name)
 
     seen = dict(zip(names, await asyncio.gather(*map(one, names)), strict=True))
@@ -516,7 +518,7 @@ async def test_two_pages_side_by_side_are_never_mixed(
 
 
 async def test_what_a_page_asks_for_while_interception_ends_is_sent(
-    chromium: Chromium, proxy: Proxy, origin: Origin, monkeypatch: pytest.MonkeyPatch
+    chromium: Chromium, proxy: ProxyInProcess, origin: ScriptedOrigin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The browser forgets requests that it is about to report; it may be told late, with a busy machine."""
     stop = ProxyLogin.stop

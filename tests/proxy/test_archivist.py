@@ -24,9 +24,20 @@ from core.errors import DedupUnavailableError, DiskFullError
 from core.layout import Layout
 from proxy.request_log import RequestLogEntry, RequestOutcome
 from tests.support.polling import wait_until
-from tests.support.proxy_fixtures import ROOT, Answer, Browser, Origin, Proxy, ProxyProcess, Record, check, ok, records
+from tests.support.proxy_fixtures import (
+    ROOT,
+    Answer,
+    ProxyBrowser,
+    ProxyInProcess,
+    ProxyProcess,
+    ScriptedOrigin,
+    WarcioRecord,
+    check,
+    ok,
+    records,
+)
 from tests.support.services.redis_server import RedisServer
-from tests.support.services.relay import CLAIM, SETTLE, Relay
+from tests.support.services.relay import CLAIM, SETTLE, ControlledRelay
 from tests.warc.test_file_check import rows
 from warc.index.sqlite import open_shared
 from warc.rebuild import rebuild_index
@@ -45,9 +56,9 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
 
 
 @pytest.fixture
-def relay(server: RedisServer) -> Iterator[Relay]:
+def relay(server: RedisServer) -> Iterator[ControlledRelay]:
     """Stands before the Redis."""
-    standing = Relay(server.port)
+    standing = ControlledRelay(server.port)
     yield standing
     standing.close()
 
@@ -56,12 +67,12 @@ Launch = Callable[..., ProxyProcess]  # a process only where this `kind` is want
 
 
 @pytest.fixture
-def launch(tmp_path: Path, settings: Settings, relay: Relay) -> Iterator[Launch]:
+def launch(tmp_path: Path, settings: Settings, relay: ControlledRelay) -> Iterator[Launch]:
     """Starts a proxy on a machine, that is, on a collection of that name; ends it before Redis."""
     numbers = count()
     with ExitStack() as stack:
 
-        def launcher(machine: str, kind: type[Any] = Proxy, **changes: Any) -> Any:
+        def launcher(machine: str, kind: type[Any] = ProxyInProcess, **changes: Any) -> Any:
             root = tmp_path / machine
             root.mkdir(exist_ok=True)
             chosen = replace(settings, proxy=replace(settings.proxy, **changes))
@@ -77,11 +88,11 @@ def urls(entries: list[RequestLogEntry]) -> dict[str, str]:
     return {entry.url: str(entry.kept) for entry in entries}
 
 
-async def fetch(proxy: Proxy, *paths: str, bucket: str = "default") -> list[RequestLogEntry]:
+async def fetch(proxy: ProxyInProcess, *paths: str, bucket: str = "default") -> list[RequestLogEntry]:
     """Visit, fetch the paths, seal."""
     async with proxy.client.visit("p", bucket=bucket) as visit:
         given = visit.credentials
-        with closing(Browser(proxy.port, given.username, given.password)) as browser:
+        with closing(ProxyBrowser(proxy.port, given.username, given.password)) as browser:
             for path in paths:
                 await asyncio.to_thread(browser.get, SITE + path)
             return await visit.seal(grace_s=5)
@@ -93,7 +104,7 @@ def kinds(*layouts: Layout) -> Counter[str]:
     return Counter(kind for kind in found if kind in ("response", "revisit"))
 
 
-def captures(*layouts: Layout) -> dict[str, Record]:
+def captures(*layouts: Layout) -> dict[str, WarcioRecord]:
     """`response` and `revisit` records by URL."""
     found = (record for layout in layouts for record in records(layout))
     return {record.url: record for record in found if record.kind in ("response", "revisit")}
@@ -106,7 +117,7 @@ FETCHES = 120
 
 @pytest.mark.parametrize("backend", ["sqlite", "redis"])
 async def test_many_fetches_of_one_payload_are_one_response(
-    backend: str, launch: Launch, origin: Origin, server: RedisServer
+    backend: str, launch: Launch, origin: ScriptedOrigin, server: RedisServer
 ) -> None:
     """Three proxies, thirty connections, all at once; the rest are revisits of that very record."""
     machines = ["a", "a", "b"] if backend == "redis" else ["a"] * 3
@@ -114,8 +125,8 @@ async def test_many_fetches_of_one_payload_are_one_response(
     proxies = [launch(each, ProxyProcess, dedup_url=url) for each in machines]
     together = threading.Barrier(30)
 
-    def ask(proxy: Proxy, username: str, password: str, number: int) -> None:
-        with closing(Browser(proxy.port, username, password)) as browser:
+    def ask(proxy: ProxyInProcess, username: str, password: str, number: int) -> None:
+        with closing(ProxyBrowser(proxy.port, username, password)) as browser:
             together.wait()
             for each in range(FETCHES // 30):
                 browser.get(f"{SITE}/{number}/{each}")
@@ -158,7 +169,7 @@ async def test_many_fetches_of_one_payload_are_one_response(
 # ------------------------------------------------------------------------------- the profile
 
 
-async def test_a_payload_below_the_floor_is_written_each_time(launch: Launch, origin: Origin) -> None:
+async def test_a_payload_below_the_floor_is_written_each_time(launch: Launch, origin: ScriptedOrigin) -> None:
     """`dedup_min_bytes` counts bytes of the payload; nothing below it enters the index."""
     origin.answers = {f"/{n}/9": ok(b"nine byte") for n in range(2)}
     origin.answers |= {f"/{n}/10": ok(b"ten bytes!") for n in range(2)}
@@ -178,7 +189,7 @@ async def test_a_payload_below_the_floor_is_written_each_time(launch: Launch, or
     assert rows(proxy.layout, known) == [(sha256_digest(b"ten bytes!"),)]
 
 
-async def test_an_empty_payload_is_no_duplicate_of_another(launch: Launch, origin: Origin) -> None:
+async def test_an_empty_payload_is_no_duplicate_of_another(launch: Launch, origin: ScriptedOrigin) -> None:
     """Redirects and the like have nothing that could be stored once."""
     origin.answers = {f"/{n}": ok(b"", status="302 Found", more="Location: /\r\n") for n in (1, 2)}
     proxy = launch("a")
@@ -186,7 +197,7 @@ async def test_an_empty_payload_is_no_duplicate_of_another(launch: Launch, origi
     assert set(urls(await fetch(proxy, "/1", "/2")).values()) == {"response"}
 
 
-async def test_cut_payload_is_no_duplicate_of_another(launch: Launch, origin: Origin) -> None:
+async def test_cut_payload_is_no_duplicate_of_another(launch: Launch, origin: ScriptedOrigin) -> None:
     """Bodies that broke off before their first byte are empty and say so, each in its own response."""
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/css\r\nContent-Length: 1000\r\n\r\n"
 
@@ -199,7 +210,7 @@ async def test_cut_payload_is_no_duplicate_of_another(launch: Launch, origin: Or
     async with proxy.client.visit("p", bucket="default") as visit:
         given = visit.credentials
         for path in ("/1", "/2", "/3", "/4"):
-            with closing(Browser(proxy.port, given.username, given.password)) as browser:
+            with closing(ProxyBrowser(proxy.port, given.username, given.password)) as browser:
                 await asyncio.to_thread(browser.get, SITE + path)
         await visit.seal(grace_s=5)
     proxy.stop()
@@ -212,7 +223,7 @@ async def test_cut_payload_is_no_duplicate_of_another(launch: Launch, origin: Or
 
 @pytest.mark.parametrize("backend", ["sqlite", "redis"])
 async def test_read_only_buckets_are_referred_to_and_not_added_to(
-    backend: str, launch: Launch, origin: Origin, server: RedisServer
+    backend: str, launch: Launch, origin: ScriptedOrigin, server: RedisServer
 ) -> None:
     """`dedup_also`: what is there is not written again; what is new goes into the own bucket."""
     origin.answers = {"/old": ok(b"old"), "/again": ok(b"old"), "/new": ok(b"new")}
@@ -232,7 +243,7 @@ async def test_read_only_buckets_are_referred_to_and_not_added_to(
 
 @pytest.mark.parametrize("backend", ["sqlite", "redis"])
 async def test_a_kill_in_the_midst_of_a_record_leaves_no_digest_of_nothing(
-    backend: str, launch: Launch, origin: Origin, server: RedisServer
+    backend: str, launch: Launch, origin: ScriptedOrigin, server: RedisServer
 ) -> None:
     """The payload was claimed and half written: its next fetch is a `response`, and whole."""
     url = server.url if backend == "redis" else ""
@@ -274,7 +285,7 @@ def _kill_while_it_writes(proxy: ProxyProcess) -> int:
 
 
 async def test_a_kill_between_claim_and_write_frees_the_claim(
-    launch: Launch, origin: Origin, server: RedisServer, relay: Relay
+    launch: Launch, origin: ScriptedOrigin, server: RedisServer, relay: ControlledRelay
 ) -> None:
     """The claim was made, its answer never came: the collection's next proxy writes the payload."""
     origin.answers = {"/x": ok(b"x"), "/y": ok(b"y")}
@@ -304,7 +315,7 @@ def _claims(server: RedisServer) -> int:
 
 
 async def test_a_kill_between_write_and_settle_makes_the_record_known_at_the_next_start(
-    launch: Launch, origin: Origin, relay: Relay, server: RedisServer
+    launch: Launch, origin: ScriptedOrigin, relay: ControlledRelay, server: RedisServer
 ) -> None:
     """What lies in the WARC is the original, although nobody could say so before the crash."""
     origin.answers = {"/x": ok(b"x"), "/y": ok(b"y")}
@@ -327,7 +338,7 @@ async def test_a_kill_between_write_and_settle_makes_the_record_known_at_the_nex
 
 
 async def test_a_payload_that_another_machine_is_writing_is_waited_for(
-    launch: Launch, origin: Origin, relay: Relay, server: RedisServer
+    launch: Launch, origin: ScriptedOrigin, relay: ControlledRelay, server: RedisServer
 ) -> None:
     """The seal waits, other payloads do not; then the record is a revisit."""
     origin.answers = {"/x": ok(b"x"), "/y": ok(b"y"), "/z": ok(b"z")}
@@ -347,7 +358,7 @@ async def test_a_payload_that_another_machine_is_writing_is_waited_for(
 
 
 async def test_a_machine_that_stalled_takes_its_record_back(
-    launch: Launch, origin: Origin, relay: Relay, server: RedisServer
+    launch: Launch, origin: ScriptedOrigin, relay: ControlledRelay, server: RedisServer
 ) -> None:
     """Its heartbeat ran out and another wrote the payload: even then there is one `response`."""
     origin.answers = {f"/{name}": ok(os.urandom(50_000)) for name in "xyz"}
@@ -371,7 +382,7 @@ async def test_a_machine_that_stalled_takes_its_record_back(
 
 
 async def test_a_rebuilt_index_knows_the_payloads_of_other_machines(
-    launch: Launch, origin: Origin, settings: Settings, server: RedisServer
+    launch: Launch, origin: ScriptedOrigin, settings: Settings, server: RedisServer
 ) -> None:
     """A revisit's row names the file wherever it lies, and its record tells URL and date."""
     origin.answers = {"/y": ok(b"y"), "/again": ok(b"y")}
@@ -395,7 +406,7 @@ async def test_a_rebuilt_index_knows_the_payloads_of_other_machines(
 
 
 async def test_a_lost_redis_is_filled_again_from_the_warcs(
-    launch: Launch, origin: Origin, settings: Settings, server: RedisServer
+    launch: Launch, origin: ScriptedOrigin, settings: Settings, server: RedisServer
 ) -> None:
     """`weboid collection rebuild` makes known what the collection holds."""
     origin.answers = {"/y": ok(b"y"), "/again": ok(b"y")}
@@ -416,7 +427,7 @@ async def test_a_lost_redis_is_filled_again_from_the_warcs(
 
 
 async def test_without_redis_a_visit_fails_loudly_and_nothing_is_damaged(
-    launch: Launch, origin: Origin, server: RedisServer
+    launch: Launch, origin: ScriptedOrigin, server: RedisServer
 ) -> None:
     """The one that was open is told at its seal, the next at its opening; later all is well."""
     origin.answers = {"/y": ok(b"y"), "/empty": ok(b"")}
@@ -424,7 +435,7 @@ async def test_without_redis_a_visit_fails_loudly_and_nothing_is_damaged(
     async with proxy.client.visit("p", bucket="default") as visit:
         server.kill()
         given = visit.credentials
-        with closing(Browser(proxy.port, given.username, given.password)) as browser:
+        with closing(ProxyBrowser(proxy.port, given.username, given.password)) as browser:
             for path in ("/y", "/empty"):
                 answer = await asyncio.to_thread(browser.get, SITE + path)
                 assert answer.status == 200
@@ -441,7 +452,7 @@ async def test_without_redis_a_visit_fails_loudly_and_nothing_is_damaged(
     assert kinds(proxy.layout) == {"response": 2}  # what needs no claim was written all along
 
 
-async def test_redis_may_be_restarted_in_the_midst(launch: Launch, origin: Origin, server: RedisServer) -> None:
+async def test_redis_may_be_restarted_in_the_midst(launch: Launch, origin: ScriptedOrigin, server: RedisServer) -> None:
     """Killed and started again while fetches go on: what is told as kept is kept exactly once."""
     origin.answers = {f"/{n}": ok(b"%d" % (n % 7)) for n in range(30)}
     proxy = launch("a", dedup_url=server.url)
@@ -464,7 +475,7 @@ SECRET = "correct-horse"
 
 
 async def test_the_password_leaves_no_trace(
-    tmp_path: Path, launch: Launch, origin: Origin, settings: Settings, capfd: Any
+    tmp_path: Path, launch: Launch, origin: ScriptedOrigin, settings: Settings, capfd: Any
 ) -> None:
     """Not in WARCs, process lists, environment or output; refused or not."""
     server = RedisServer(tmp_path / "redis", "--requirepass", SECRET)
@@ -517,7 +528,7 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 async def test_a_batch_that_failed_gives_its_claims_up(
-    full_disk: Path, launch: Launch, origin: Origin, server: RedisServer
+    full_disk: Path, launch: Launch, origin: ScriptedOrigin, server: RedisServer
 ) -> None:
     """The disk is full on one machine: another writes the payload, and waits for nobody."""
     origin.answers = {"/large": ok(os.urandom(5_000_000)), "/small": ok(b"small")}
@@ -534,7 +545,9 @@ async def test_a_batch_that_failed_gives_its_claims_up(
 
 
 @pytest.mark.slow
-async def test_random_kills_leave_no_revisit_of_nothing(launch: Launch, origin: Origin, server: RedisServer) -> None:
+async def test_random_kills_leave_no_revisit_of_nothing(
+    launch: Launch, origin: ScriptedOrigin, server: RedisServer
+) -> None:
     """Two proxies are killed at random moments; what was sealed is there, and refers to records.
 
     Each has a collection of its own; on SQLite, where they share one, `bench.axe` does the same.

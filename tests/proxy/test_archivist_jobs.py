@@ -20,7 +20,7 @@ from proxy.exchange import RecordedExchange
 from proxy.limits import BodySpool, SpoolSpace
 from proxy.request_log import RequestLogEntry
 from proxy.visit_registry import VisitSession
-from tests.support.proxy_fixtures import Browser, Origin, Proxy, Record, check, ok, records
+from tests.support.proxy_fixtures import ProxyBrowser, ProxyInProcess, ScriptedOrigin, WarcioRecord, check, ok, records
 from warc.dedup.payloads import Claim, OriginalRecord, PayloadKey
 
 ARTIFACT = PendingArtifact(
@@ -135,16 +135,16 @@ SITE = "http://origin.example"
 OPERATOR = "https://library.example/archive"
 
 
-def fields(record: Record) -> dict[str, str]:
+def fields(record: WarcioRecord) -> dict[str, str]:
     """The fields of a `warcinfo` record."""
     return dict(line.split(": ", 1) for line in record.payload.decode().splitlines())
 
 
-async def fetch(proxy: Proxy, *paths: str, headers: str = "") -> None:
+async def fetch(proxy: ProxyInProcess, *paths: str, headers: str = "") -> None:
     """Visit, fetch the paths, seal."""
     async with proxy.client.visit("p", bucket="default") as visit:
         given = visit.credentials
-        with closing(Browser(proxy.port, given.username, given.password)) as browser:
+        with closing(ProxyBrowser(proxy.port, given.username, given.password)) as browser:
             for path in paths:
                 await asyncio.to_thread(browser.get, SITE + path, headers=headers)
             await visit.seal(grace_s=5)
@@ -152,7 +152,7 @@ async def fetch(proxy: Proxy, *paths: str, headers: str = "") -> None:
 
 @pytest.mark.proxy
 async def test_warcinfo_names_operator_user_agent_and_robots_rule(
-    settings: Settings, origin: Origin, layout: Layout, tmp_path: Path
+    settings: Settings, origin: ScriptedOrigin, layout: Layout, tmp_path: Path
 ) -> None:
     """Beside software and format (U11)."""
     told = replace(
@@ -164,7 +164,7 @@ async def test_warcinfo_names_operator_user_agent_and_robots_rule(
         ),
     )
     origin.answers["/"] = ok(b"<p>page")
-    proxy = Proxy(layout, told, "proxy", tmp_path)
+    proxy = ProxyInProcess(layout, told, "proxy", tmp_path)
     try:
         await fetch(proxy, "/", headers="User-Agent: Mozilla/5.0 (Test)\r\n")
     finally:
@@ -198,7 +198,7 @@ def test_user_agent_is_read_from_the_head_alone(request_: bytes, agent: str) -> 
 
 @pytest.mark.proxy
 async def test_revisit_names_the_record_it_refers_to(
-    start: Callable[..., Proxy], origin: Origin, layout: Layout
+    start: Callable[..., ProxyInProcess], origin: ScriptedOrigin, layout: Layout
 ) -> None:
     """In the same batch and in a later one; not where another process wrote the original."""
     origin.answers["/one"] = origin.answers["/two"] = ok(b"the same payload")
@@ -219,14 +219,14 @@ async def test_revisit_names_the_record_it_refers_to(
 
 @pytest.mark.proxy
 async def test_a_304_is_a_revisit_of_what_it_confirms(
-    start: Callable[..., Proxy], origin: Origin, layout: Layout
+    start: Callable[..., ProxyInProcess], origin: ScriptedOrigin, layout: Layout
 ) -> None:
     """By the profile server-not-modified (WARC/1.1, 6.7.3); of an unknown copy it refers to nothing."""
     proxy = start("one")
     not_modified = b'HTTP/1.1 304 Not Modified\r\nETag: "1"\r\n\r\n'
     async with proxy.client.visit("p", bucket="default") as visit:
         given = visit.credentials
-        with closing(Browser(proxy.port, given.username, given.password)) as browser:
+        with closing(ProxyBrowser(proxy.port, given.username, given.password)) as browser:
             origin.answers["/a"] = ok(b"the payload")
             await asyncio.to_thread(browser.get, f"{SITE}/a")
             origin.answers["/a"] = origin.answers["/b"] = not_modified

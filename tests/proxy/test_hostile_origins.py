@@ -39,7 +39,7 @@ from tests.proxy.raw_origin import (
     says_then,
     zstd_bomb,
 )
-from tests.support.proxy_fixtures import Browser, Proxy, ProxyProcess, Record, check, ok, records
+from tests.support.proxy_fixtures import ProxyBrowser, ProxyInProcess, ProxyProcess, WarcioRecord, check, ok, records
 from warc.rebuild import rebuild_index
 
 pytestmark = pytest.mark.proxy
@@ -52,7 +52,7 @@ CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
 @dataclass(frozen=True, repr=False)
-class Case:
+class OriginCase:
     """What an origin does, and what should come of it.
 
     Attributes:
@@ -75,19 +75,19 @@ class Case:
     tls: bool = False
 
 
-def whole(wire: bytes, given: bytes | None = None, **more: Any) -> Case:
+def whole(wire: bytes, given: bytes | None = None, **more: Any) -> OriginCase:
     """A response that is kept whole, every byte of it."""
-    return Case(says(wire), stored=wire, given=given, **more)
+    return OriginCase(says(wire), stored=wire, given=given, **more)
 
 
-def cut(wire: bytes, why: str, after: Behaviour = closes, **more: Any) -> Case:
+def cut(wire: bytes, why: str, after: Behaviour = closes, **more: Any) -> OriginCase:
     """A response that breaks off: what came is kept, and marked."""
-    return Case(says_then(wire, after), why=why, stored=wire, **more)
+    return OriginCase(says_then(wire, after), why=why, stored=wire, **more)
 
 
-def refused(wire: bytes, why: str = "malformed", **more: Any) -> Case:
+def refused(wire: bytes, why: str = "malformed", **more: Any) -> OriginCase:
     """No response that can be told: nothing is kept, and the browser gets our 502."""
-    return Case(says_then(wire, closes), kept="failed", why=why, **more)
+    return OriginCase(says_then(wire, closes), kept="failed", why=why, **more)
 
 
 def answers_early(after: Behaviour) -> Behaviour:
@@ -133,16 +133,16 @@ HEADS = {
     "line of no-break space": whole(OK + b"\xc2\xa0\r\nContent-Length: 2\r\n\r\nok", b"ok"),
     "white space before a colon": whole(OK + b"Content-Length : 2\r\n\r\nok", b"ok"),
     "lines without a colon": whole(OK + b"hello\r\n folded\r\nContent-Length: 2\r\n\r\nok", b"ok"),
-    "empty lines first": Case(
+    "empty lines first": OriginCase(
         says(b"\r\n\r\n" + OK + b"Content-Length: 2\r\n\r\nok"), stored=OK + b"Content-Length: 2\r\n\r\nok", given=b"ok"
     ),
     "a megabyte of header": whole(OK + b"X: " + b"x" * 1_000_000 + b"\r\nContent-Length: 2\r\n\r\nok", b"ok"),
     "two megabytes of header": refused(OK + b"X: " + b"x" * (2 * MEGABYTE) + b"\r\n\r\n"),
     "a thousand headers": whole(OK + b"X: y\r\n" * 998 + b"Content-Length: 2\r\n\r\nok", b"ok"),
     "100,000 headers": refused(OK + b"X: y\r\n" * 100_000 + b"\r\n"),
-    "endless headers": Case(says_then(OK, repeats(b"X: y\r\n")), kept="failed", why="malformed"),
-    "endless header": Case(says_then(OK, repeats(b"x")), kept="failed", why="malformed"),
-    "no headers": Case(
+    "endless headers": OriginCase(says_then(OK, repeats(b"X: y\r\n")), kept="failed", why="malformed"),
+    "endless header": OriginCase(says_then(OK, repeats(b"x")), kept="failed", why="malformed"),
+    "no headers": OriginCase(
         says_then(b"HTTP/1.1 200 OK\r\n\r\nbody", closes), stored=b"HTTP/1.1 200 OK\r\n\r\nbody", given=b"body"
     ),
     "http 0.9": refused(b"<html>hello</html>\n\n"),
@@ -155,8 +155,8 @@ HEADS = {
     "our own header": whole(
         b"HTTP/1.1 502 Bad Gateway\r\nWeboid-Proxy-Error: dns\r\nContent-Length: 2\r\n\r\nok", b"ok"
     ),
-    "floods of 1xx": Case(says_then(b"", repeats(b"HTTP/1.1 103 Early\r\n\r\n")), kept="failed", why="malformed"),
-    "1xx, then the answer": Case(
+    "floods of 1xx": OriginCase(says_then(b"", repeats(b"HTTP/1.1 103 Early\r\n\r\n")), kept="failed", why="malformed"),
+    "1xx, then the answer": OriginCase(
         says(
             b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
             + OK
@@ -169,12 +169,12 @@ HEADS = {
 }
 
 LENGTHS = {
-    "negative length": Case(
+    "negative length": OriginCase(
         says_then(OK + b"Content-Length: -1\r\n\r\nok", closes),
         stored=OK + b"Content-Length: -1\r\n\r\nok",
         given=b"ok",
     ),
-    "length beyond counting": Case(
+    "length beyond counting": OriginCase(
         says_then(OK + b"Content-Length: " + b"9" * 5000 + b"\r\n\r\nok", closes),
         stored=OK + b"Content-Length: " + b"9" * 5000 + b"\r\n\r\nok",
         given=b"ok",
@@ -185,21 +185,21 @@ LENGTHS = {
     "length and chunks": whole(OK + b"Content-Length: 50\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"),
     "body shorter than said": cut(OK + b"Content-Length: 5\r\n\r\nok", "disconnect", given=b"ok"),
     "body shorter, line open": cut(OK + b"Content-Length: 5\r\n\r\nok", "time", holds, given=b"ok"),
-    "body longer than said": Case(
+    "body longer than said": OriginCase(
         says(OK + b"Content-Length: 2\r\n\r\nok" + b"too much"), stored=OK + b"Content-Length: 2\r\n\r\nok", given=b"ok"
     ),
-    "204 with a body": Case(
+    "204 with a body": OriginCase(
         says(b"HTTP/1.1 204 No Content\r\nContent-Length: 2\r\n\r\nok"),
         stored=b"HTTP/1.1 204 No Content\r\nContent-Length: 2\r\n\r\n",
         given=b"",
     ),
-    "304 with a body": Case(
+    "304 with a body": OriginCase(
         says(b"HTTP/1.1 304 Not Modified\r\nContent-Length: 2\r\n\r\nok"),
         stored=b"HTTP/1.1 304 Not Modified\r\nContent-Length: 2\r\n\r\n",
         given=b"",
         kept="revisit",
     ),
-    "head with a body": Case(
+    "head with a body": OriginCase(
         says(OK + b"Content-Length: 2\r\n\r\nok"), stored=OK + b"Content-Length: 2\r\n\r\n", given=b"", method="HEAD"
     ),
 }
@@ -207,17 +207,17 @@ LENGTHS = {
 CHUNKS = {
     "chunk size that overflows": cut(CHUNKED + b"2\r\nok\r\nFFFFFFFFFFFFFFFFF\r\n", "unspecified"),
     "chunk size with a sign": cut(CHUNKED + b"2\r\nok\r\n-2\r\n", "unspecified"),
-    "megabytes of chunk extension": Case(says_then(CHUNKED + b"2;", repeats(b"x")), why="unspecified"),
+    "megabytes of chunk extension": OriginCase(says_then(CHUNKED + b"2;", repeats(b"x")), why="unspecified"),
     "chunk without its end": cut(CHUNKED + b"2\r\nokay\r\n", "unspecified"),
     "chunks with line feeds alone": whole(CHUNKED + b"2\nok\n0\n\n"),
     "chunks in capitals with zeros": whole(CHUNKED + b"0000000000000000000A;q=1 ; r\r\n0123456789\r\n000\r\n\r\n"),
     "many trailers": whole(CHUNKED + b"2\r\nok\r\n0\r\n" + b"X: y\r\n" * 10_000 + b"\r\n"),
-    "huge trailer": Case(says_then(CHUNKED + b"2\r\nok\r\n0\r\nX: ", repeats(b"x")), why="unspecified"),
+    "huge trailer": OriginCase(says_then(CHUNKED + b"2\r\nok\r\n0\r\nX: ", repeats(b"x")), why="unspecified"),
     "folded trailers": whole(CHUNKED + b"2\r\nok\r\n0\r\nX: y\r\n  \r\n z\r\n\r\n"),
     "framing in trailers": whole(CHUNKED + b"2\r\nok\r\n0\r\nContent-Length: 50\r\nTransfer-Encoding: gzip\r\n\r\n"),
     # Not so small that a busy machine reaches the limit of time before that of length.
-    "endless chunks": Case(says_then(CHUNKED, repeats(b"200\r\n" + b"more" * 128 + b"\r\n")), why="length"),
-    "endless trailers": Case(says_then(CHUNKED + b"0\r\n", repeats(b"X: " + b"y" * 500 + b"\r\n")), why="length"),
+    "endless chunks": OriginCase(says_then(CHUNKED, repeats(b"200\r\n" + b"more" * 128 + b"\r\n")), why="length"),
+    "endless trailers": OriginCase(says_then(CHUNKED + b"0\r\n", repeats(b"X: " + b"y" * 500 + b"\r\n")), why="length"),
     "chunks cut in the data": cut(CHUNKED + b"9\r\nonly", "disconnect"),
     "chunks cut in the size": cut(CHUNKED + b"2\r\nok\r\n4", "disconnect"),
     "chunks cut in the trailers": cut(CHUNKED + b"2\r\nok\r\n0\r\nX: y\r\n", "disconnect"),
@@ -225,51 +225,53 @@ CHUNKS = {
 }
 
 SLOW = {
-    "silence": Case(holds, kept="failed", why="timeout"),
-    "a byte at a time, head": Case(drips(OK + b"X: ", every_s=0.2, then=b"x"), kept="failed", why="timeout"),
-    "a byte at a time, body": Case(
+    "silence": OriginCase(holds, kept="failed", why="timeout"),
+    "a byte at a time, head": OriginCase(drips(OK + b"X: ", every_s=0.2, then=b"x"), kept="failed", why="timeout"),
+    "a byte at a time, body": OriginCase(
         says_then(OK + b"Content-Length: 99\r\n\r\n", drips(b"", every_s=0.2, then=b"x")), why="time"
     ),
-    "a byte at a time, chunk size": Case(says_then(CHUNKED, drips(b"", every_s=0.2, then=b"0")), why="time"),
-    "a byte at a time, trailer": Case(says_then(CHUNKED + b"0\r\n", drips(b"", every_s=0.2, then=b"x")), why="time"),
-    "a picture without end": Case(
+    "a byte at a time, chunk size": OriginCase(says_then(CHUNKED, drips(b"", every_s=0.2, then=b"0")), why="time"),
+    "a byte at a time, trailer": OriginCase(
+        says_then(CHUNKED + b"0\r\n", drips(b"", every_s=0.2, then=b"x")), why="time"
+    ),
+    "a picture without end": OriginCase(
         says_then(
             OK + b"Content-Type: multipart/x-mixed-replace; boundary=b\r\n\r\n",
             drips(b"", every_s=0.2, then=b"--b\r\nContent-Type: image/jpeg\r\n\r\nx\r\n"),
         ),
         why="time",
     ),
-    "events without end": Case(
+    "events without end": OriginCase(
         says_then(OK + b"Content-Type: text/event-stream\r\n\r\n", drips(b"", every_s=0.2, then=b"data: x\n\n")),
         why="time",
     ),
 }
 
 BREAKS = {
-    "reset when connected": Case(resets, kept="failed", why=("disconnected", "connect")),
-    "closed when connected": Case(closes, kept="failed", why="disconnected"),
-    "reset when asked": Case(says_then(b"", resets), kept="failed", why="disconnected"),
-    "reset in the head": Case(says_then(OK, resets), kept="failed", why="disconnected"),
-    "reset in the body": Case(says_then(OK + b"Content-Length: 9\r\n\r\nok", resets), why="disconnect"),
-    "reset in a chunk": Case(says_then(CHUNKED + b"9\r\nok", resets), why="disconnect"),
-    "reset in a trailer": Case(says_then(CHUNKED + b"2\r\nok\r\n0\r\nX", resets), why="disconnect"),
-    "half closed when connected": Case(half_closes, kept="failed", why="disconnected"),
-    "half closed in the head": Case(says_then(OK, half_closes), kept="failed", why="disconnected"),
+    "reset when connected": OriginCase(resets, kept="failed", why=("disconnected", "connect")),
+    "closed when connected": OriginCase(closes, kept="failed", why="disconnected"),
+    "reset when asked": OriginCase(says_then(b"", resets), kept="failed", why="disconnected"),
+    "reset in the head": OriginCase(says_then(OK, resets), kept="failed", why="disconnected"),
+    "reset in the body": OriginCase(says_then(OK + b"Content-Length: 9\r\n\r\nok", resets), why="disconnect"),
+    "reset in a chunk": OriginCase(says_then(CHUNKED + b"9\r\nok", resets), why="disconnect"),
+    "reset in a trailer": OriginCase(says_then(CHUNKED + b"2\r\nok\r\n0\r\nX", resets), why="disconnect"),
+    "half closed when connected": OriginCase(half_closes, kept="failed", why="disconnected"),
+    "half closed in the head": OriginCase(says_then(OK, half_closes), kept="failed", why="disconnected"),
     "half closed in the body": cut(OK + b"Content-Length: 9\r\n\r\nok", "disconnect", half_closes, given=b"ok"),
     "half closed in a chunk": cut(CHUNKED + b"9\r\nok", "disconnect", half_closes),
-    "half closed after all": Case(says_then(OK + b"\r\nok", half_closes), stored=OK + b"\r\nok", given=b"ok"),
-    "reset in the handshake": Case(resets, kept="failed", why=("tls", "connect"), tls=True),
-    "closed in the handshake": Case(closes, kept="failed", why="tls", tls=True),
-    "silence in the handshake": Case(holds, kept="failed", why="tls", tls=True),
-    "no handshake at all": Case(
+    "half closed after all": OriginCase(says_then(OK + b"\r\nok", half_closes), stored=OK + b"\r\nok", given=b"ok"),
+    "reset in the handshake": OriginCase(resets, kept="failed", why=("tls", "connect"), tls=True),
+    "closed in the handshake": OriginCase(closes, kept="failed", why="tls", tls=True),
+    "silence in the handshake": OriginCase(holds, kept="failed", why="tls", tls=True),
+    "no handshake at all": OriginCase(
         says_then(OK + b"Content-Length: 2\r\n\r\nok", closes), kept="failed", why="tls", tls=True
     ),
 }
 
 TURNS = {
-    "an early answer, then a close": Case(answers_early(closes), method="POST", body=b"x" * 8 * MEGABYTE),
-    "an early answer, then silence": Case(answers_early(waits), method="POST", body=b"x" * 8 * MEGABYTE),
-    "an answer before the question": Case(speaks_first, given=b"first"),
+    "an early answer, then a close": OriginCase(answers_early(closes), method="POST", body=b"x" * 8 * MEGABYTE),
+    "an early answer, then silence": OriginCase(answers_early(waits), method="POST", body=b"x" * 8 * MEGABYTE),
+    "an answer before the question": OriginCase(speaks_first, given=b"first"),
 }
 
 CODINGS = {
@@ -286,14 +288,14 @@ CASES = HEADS | LENGTHS | CHUNKS | SLOW | BREAKS | TURNS | CODINGS
 
 
 @dataclass(repr=False)
-class Outcome:
+class CaseOutcome:
     """What became of a case."""
 
     url: str
     entry: RequestLogEntry
     answer: bytes
     seconds: float
-    records: list[Record] = field(default_factory=list)
+    records: list[WarcioRecord] = field(default_factory=list)
 
     @property
     def head(self) -> bytes:
@@ -307,20 +309,20 @@ class Outcome:
 
 
 @dataclass(repr=False)
-class Suite:
+class OriginSuite:
     """All cases after they ran."""
 
     layout: Layout
-    outcomes: dict[str, Outcome]
+    outcomes: dict[str, CaseOutcome]
     good: list[bytes]
     ledger: list[RequestLogEntry]
     descriptors: list[int]
     memory: list[int]
 
 
-def ask(proxy: Proxy, credentials: ProxyEndpoint, case: Case, url: str) -> bytes:
+def ask(proxy: ProxyInProcess, credentials: ProxyEndpoint, case: OriginCase, url: str) -> bytes:
     """Ask as a browser that wants no more than this one; everything it is told."""
-    browser = Browser(proxy.port, credentials.username, credentials.password)
+    browser = ProxyBrowser(proxy.port, credentials.username, credentials.password)
     browser.socket = socket.create_connection(("127.0.0.1", proxy.port), timeout=120)
     host = url.split("/")[2]
     target = url
@@ -347,20 +349,20 @@ def url_of(name: str) -> str:
     return f"{scheme}://case-{list(CASES).index(name)}.example/{name.replace(' ', '-')}"
 
 
-async def run_case(proxy: Proxy, name: str, gate: asyncio.Semaphore) -> Outcome:
+async def run_case(proxy: ProxyInProcess, name: str, gate: asyncio.Semaphore) -> CaseOutcome:
     """One visit that asks for one case."""
     async with gate, proxy.client.visit(f"page of {name}", bucket="default") as visit:
         url = url_of(name)
         begun = time.monotonic()
         answer = await asyncio.to_thread(ask, proxy, visit.credentials, CASES[name], url)
         entry = (await visit.seal(grace_s=5))[-1]
-        return Outcome(url, entry, answer, time.monotonic() - begun)
+        return CaseOutcome(url, entry, answer, time.monotonic() - begun)
 
 
-async def run_good(proxy: Proxy, over: asyncio.Event) -> tuple[list[bytes], list[RequestLogEntry]]:
+async def run_good(proxy: ProxyInProcess, over: asyncio.Event) -> tuple[list[bytes], list[RequestLogEntry]]:
     """One visit that asks a good origin again and again, until the others are done."""
     async with proxy.client.visit("good page", bucket="default") as visit:
-        browser = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
+        browser = ProxyBrowser(proxy.port, visit.credentials.username, visit.credentials.password)
         answers = []
         while not over.is_set():
             response = await asyncio.to_thread(browser.get, "http://good.example/page")
@@ -370,7 +372,7 @@ async def run_good(proxy: Proxy, over: asyncio.Event) -> tuple[list[bytes], list
         return answers, await visit.seal(grace_s=5)
 
 
-async def run_all(proxy: Proxy) -> tuple[dict[str, Outcome], list[bytes], list[RequestLogEntry]]:
+async def run_all(proxy: ProxyInProcess) -> tuple[dict[str, CaseOutcome], list[bytes], list[RequestLogEntry]]:
     """Every case, a few at a time."""
     gate, over = asyncio.Semaphore(12), asyncio.Event()
     good = asyncio.create_task(run_good(proxy, over))
@@ -384,7 +386,7 @@ async def run_all(proxy: Proxy) -> tuple[dict[str, Outcome], list[bytes], list[R
 WARM_ROUNDS = 8
 
 
-async def run_again(proxy: Proxy, process: psutil.Process) -> tuple[list[int], list[int]]:
+async def run_again(proxy: ProxyInProcess, process: psutil.Process) -> tuple[list[int], list[int]]:
     """The quick cases a few times more; descriptors and memory of the proxy after each time."""
     gate, quick = asyncio.Semaphore(12), [*HEADS, *CODINGS]
     descriptors, memory = [], []
@@ -430,7 +432,7 @@ def origins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str
 
 
 @pytest.fixture(scope="module")
-def suite(origins: tuple[dict[str, RawOrigin], Path], tmp_path_factory: pytest.TempPathFactory) -> Suite:
+def suite(origins: tuple[dict[str, RawOrigin], Path], tmp_path_factory: pytest.TempPathFactory) -> OriginSuite:
     """Every case run once through one proxy, and the proxy ended."""
     folder = tmp_path_factory.mktemp("hostile")
     layout = Layout(folder / "collection")
@@ -446,11 +448,11 @@ def suite(origins: tuple[dict[str, RawOrigin], Path], tmp_path_factory: pytest.T
             named = {record.headers.get(name) for name in ("WARC-Record-ID", "WARC-Concurrent-To")}
             if record.url == outcome.url and outcome.entry.record_id in named:
                 outcome.records.append(record)
-    return Suite(layout, outcomes, good, ledger, descriptors, memory)
+    return OriginSuite(layout, outcomes, good, ledger, descriptors, memory)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_ledger_says_what_happened(suite: Suite, name: str) -> None:
+def test_the_ledger_says_what_happened(suite: OriginSuite, name: str) -> None:
     """Kept, or why not; whole, or how it was cut."""
     case, entry = CASES[name], suite.outcomes[name].entry
 
@@ -464,13 +466,13 @@ def test_the_ledger_says_what_happened(suite: Suite, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_capture_ends_within_its_budget(suite: Suite, name: str) -> None:
+def test_every_capture_ends_within_its_budget(suite: OriginSuite, name: str) -> None:
     """The longest is a connect, a silence and a response, each at its limit; machines are busy."""
     assert suite.outcomes[name].seconds < 30 + READ_TIMEOUT_S + RESPONSE_LIMIT_S
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if CASES[name].kept == "failed"])
-def test_an_error_of_ours_is_marked_and_never_archived(suite: Suite, name: str) -> None:
+def test_an_error_of_ours_is_marked_and_never_archived(suite: OriginSuite, name: str) -> None:
     """The browser is told who speaks; the archive holds nothing that the origin did not say."""
     outcome = suite.outcomes[name]
 
@@ -480,19 +482,19 @@ def test_an_error_of_ours_is_marked_and_never_archived(suite: Suite, name: str) 
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if CASES[name].kept != "failed"])
-def test_what_the_origin_said_is_never_taken_for_ours(suite: Suite, name: str) -> None:
+def test_what_the_origin_said_is_never_taken_for_ours(suite: OriginSuite, name: str) -> None:
     """An origin cannot set the mark, whatever it sends."""
     assert b"weboid-proxy-error" not in suite.outcomes[name].head.replace(b"\r\n", b"")
 
 
 @pytest.mark.parametrize("name", [n for n in CASES if CASES[n].given is not None])
-def test_the_browser_gets_the_body_byte_for_byte(suite: Suite, name: str) -> None:
+def test_the_browser_gets_the_body_byte_for_byte(suite: OriginSuite, name: str) -> None:
     """What the origin sent as its body, no more and no less."""
     assert difference(suite.outcomes[name].body, CASES[name].given) is None
 
 
 @pytest.mark.parametrize("name", [n for n in CASES if CASES[n].stored is not None])
-def test_the_record_holds_what_came_byte_for_byte(suite: Suite, name: str) -> None:
+def test_the_record_holds_what_came_byte_for_byte(suite: OriginSuite, name: str) -> None:
     """From the status line to the last byte of the body: nothing mended, nothing left out."""
     assert difference(block(suite, name), CASES[name].stored) is None
 
@@ -507,7 +509,7 @@ def difference(found: bytes, wanted: bytes | None) -> tuple[int, bytes, bytes] |
     return at, found[at : at + 40], wanted[at : at + 40]
 
 
-def block(suite: Suite, name: str) -> bytes:
+def block(suite: OriginSuite, name: str) -> bytes:
     """The block of the case's principal record, as it lies in the file."""
     from warcio.archiveiterator import ArchiveIterator
 
@@ -519,7 +521,7 @@ def block(suite: Suite, name: str) -> bytes:
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if CASES[name].kept != "failed"])
-def test_an_origin_has_no_say_in_the_records_headers(suite: Suite, name: str) -> None:
+def test_an_origin_has_no_say_in_the_records_headers(suite: OriginSuite, name: str) -> None:
     """Type, URL, page and truncation are ours, whatever a response says (C-12)."""
     outcome = suite.outcomes[name]
     principal, request = outcome.records
@@ -531,25 +533,25 @@ def test_an_origin_has_no_say_in_the_records_headers(suite: Suite, name: str) ->
     assert principal.headers.get("WARC-Truncated", "") == CASES[name].why
 
 
-def test_no_file_has_a_fault(suite: Suite) -> None:
+def test_no_file_has_a_fault(suite: OriginSuite) -> None:
     """`warcio check` reads every record and finds every digest right."""
     check(suite.layout)
 
 
-def test_memory_and_descriptors_stay_flat(suite: Suite) -> None:
+def test_memory_and_descriptors_stay_flat(suite: OriginSuite) -> None:
     """What was hostile eight times is no more expensive the sixteenth time: nothing is left behind."""
     assert max(suite.descriptors) <= suite.descriptors[0] + 10
     assert suite.memory[-1] < suite.memory[WARM_ROUNDS - 1] * 1.3
 
 
-def test_other_visits_are_undisturbed(suite: Suite) -> None:
+def test_other_visits_are_undisturbed(suite: OriginSuite) -> None:
     """A good page beside all of them gets every answer, and every answer is kept."""
     assert len(suite.good) > 5
     assert set(suite.good) == {b"good page"}
     assert [entry.kept for entry in suite.ledger] == ["response"] + ["revisit"] * (len(suite.good) - 1)
 
 
-def test_a_rebuilt_index_says_the_same(suite: Suite) -> None:
+def test_a_rebuilt_index_says_the_same(suite: OriginSuite) -> None:
     """Every row, made again from the WARCs, is the row that was written with the record."""
     before = rows(suite.layout)
     rebuild_index(suite.layout, bucket="default")

@@ -21,10 +21,10 @@ from net import postgres_client as index_server
 from proxy.archivist_jobs import IndexBacklog, IndexBatch
 from proxy.request_log import RequestLogEntry, RequestOutcome
 from tests.support.polling import wait_until
-from tests.support.proxy_fixtures import Browser, Origin, Proxy, check, ok, records
+from tests.support.proxy_fixtures import ProxyBrowser, ProxyInProcess, ScriptedOrigin, check, ok, records
 from tests.support.services.postgres import PostgresServer
 from tests.support.services.redis_server import RedisServer
-from tests.support.services.relay import Relay
+from tests.support.services.relay import ControlledRelay
 from tests.warc.index.test_sqlite import DIGESTS, FILES, contents, original, page, row
 from warc.dedup.payloads import PayloadKey
 from warc.index.postgres import PostgresCaptureIndex
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.proxy
 
 SITE = "http://origin.example"
 NOW = parse_warc_date("2026-11-21T00:00:00Z")
-Launch = Callable[..., Proxy]
+Launch = Callable[..., ProxyInProcess]
 
 
 @pytest.fixture(scope="module")
@@ -54,15 +54,15 @@ def url(mortal: PostgresServer) -> str:
 
 
 @pytest.fixture
-def relay(mortal: PostgresServer) -> Iterator[Relay]:
+def relay(mortal: PostgresServer) -> Iterator[ControlledRelay]:
     """Stands before the server."""
-    standing = Relay(mortal.port)
+    standing = ControlledRelay(mortal.port)
     yield standing
     standing.close()
 
 
 @pytest.fixture
-def relayed_url(url: str, mortal: PostgresServer, relay: Relay) -> str:
+def relayed_url(url: str, mortal: PostgresServer, relay: ControlledRelay) -> str:
     """The database, as it is reached through the relay."""
     return url.replace(f":{mortal.port}/", f":{relay.port}/")
 
@@ -97,20 +97,20 @@ def launch(tmp_path: Path, chosen: Settings, layout: Layout) -> Iterator[Launch]
     numbers = count()
     with ExitStack() as stack:
 
-        def launcher(**changes: Any) -> Proxy:
+        def launcher(**changes: Any) -> ProxyInProcess:
             settings = replace(chosen, index=replace(chosen.index, **changes))
-            proxy = Proxy(layout, settings, f"proxy{next(numbers)}", tmp_path)
+            proxy = ProxyInProcess(layout, settings, f"proxy{next(numbers)}", tmp_path)
             stack.callback(proxy.stop)
             return proxy
 
         yield launcher
 
 
-async def fetch(proxy: Proxy, page_id: str, *paths: str) -> list[RequestLogEntry]:
+async def fetch(proxy: ProxyInProcess, page_id: str, *paths: str) -> list[RequestLogEntry]:
     """Visit, fetch the paths, seal."""
     async with proxy.client.visit(page_id, bucket="default") as visit:
         given = visit.credentials
-        with closing(Browser(proxy.port, given.username, given.password)) as browser:
+        with closing(ProxyBrowser(proxy.port, given.username, given.password)) as browser:
             for path in paths:
                 await asyncio.to_thread(browser.get, SITE + path)
             return await visit.seal(grace_s=5)
@@ -128,7 +128,7 @@ def in_index(url: str) -> dict[tuple[str, int], tuple[str, str]]:
         return {(each[8], each[9]): (each[3], each[4]) for each in contents(index)["captures"]}
 
 
-def cut_when_held(relay: Relay) -> None:
+def cut_when_held(relay: ControlledRelay) -> None:
     """Lose what the relay holds back."""
     assert relay.held.wait(120)
     relay.cut()
@@ -137,7 +137,9 @@ def cut_when_held(relay: Relay) -> None:
 # ------------------------------------------------------------------------------- one connection
 
 
-def test_a_server_that_was_restarted_meanwhile_is_asked_again(index: PostgresCaptureIndex, relay: Relay) -> None:
+def test_a_server_that_was_restarted_meanwhile_is_asked_again(
+    index: PostgresCaptureIndex, relay: ControlledRelay
+) -> None:
     """Whoever kept a connection over the restart notices nothing."""
     index.add_rows([row()])
     relay.cut()
@@ -149,7 +151,7 @@ def test_a_server_that_was_restarted_meanwhile_is_asked_again(index: PostgresCap
     assert index.counts()["captures"] == 2
 
 
-def test_what_a_server_dies_under_is_not_done_by_halves(index: PostgresCaptureIndex, relay: Relay) -> None:
+def test_what_a_server_dies_under_is_not_done_by_halves(index: PostgresCaptureIndex, relay: ControlledRelay) -> None:
     """The rest of the block does not go to a new connection, where its beginning is unknown."""
 
     def write() -> None:
@@ -167,7 +169,7 @@ def test_what_a_server_dies_under_is_not_done_by_halves(index: PostgresCaptureIn
 
 @pytest.mark.parametrize("seen", [True, False])
 def test_a_commit_whose_answer_is_lost_is_made_again_and_adds_nothing_twice(
-    seen: bool, relayed_url: str, relay: Relay
+    seen: bool, relayed_url: str, relay: ControlledRelay
 ) -> None:
     """Whether the server saw the commit or not: the batch is there, once."""
     batch = IndexBatch(
@@ -194,7 +196,7 @@ def test_a_commit_whose_answer_is_lost_is_made_again_and_adds_nothing_twice(
 
 
 def test_a_server_that_hangs_is_given_up(
-    index: PostgresCaptureIndex, relay: Relay, monkeypatch: pytest.MonkeyPatch
+    index: PostgresCaptureIndex, relay: ControlledRelay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A question that is not answered in time ends as if the cable had broken."""
     index.check()
@@ -208,7 +210,7 @@ def test_a_server_that_hangs_is_given_up(
     assert index.counts()["captures"] == 0
 
 
-def test_patience_ends_and_starts_again(index: PostgresCaptureIndex, relay: Relay) -> None:
+def test_patience_ends_and_starts_again(index: PostgresCaptureIndex, relay: ControlledRelay) -> None:
     """What is owed stays owed while nobody answers, and is paid when somebody does."""
     backlog = IndexBacklog(index, 0.3)
     backlog.unwritten = IndexBatch(rows=[row()])
@@ -252,7 +254,7 @@ def test_without_a_shared_dedup_index_nothing_is_written(layout: Layout, url: st
 # ------------------------------------------------------------------------------- real proxies
 
 
-async def test_two_proxies_write_one_index(launch: Launch, origin: Origin, layout: Layout, url: str) -> None:
+async def test_two_proxies_write_one_index(launch: Launch, origin: ScriptedOrigin, layout: Layout, url: str) -> None:
     """Each record has its row, one payload one `response`, and revisits say where it lies."""
     origin.answers = {f"/{number}": ok(b"the same for all") for number in range(20)}
     one, two = launch(), launch()
@@ -270,7 +272,13 @@ async def test_two_proxies_write_one_index(launch: Launch, origin: Origin, layou
 
 @pytest.mark.parametrize("seen", [True, False])
 async def test_a_proxy_that_is_cut_off_in_its_commit_writes_no_record_twice(
-    seen: bool, launch: Launch, origin: Origin, layout: Layout, url: str, relay: Relay, relayed_url: str
+    seen: bool,
+    launch: Launch,
+    origin: ScriptedOrigin,
+    layout: Layout,
+    url: str,
+    relay: ControlledRelay,
+    relayed_url: str,
 ) -> None:
     """Its records are on disk and known to others: only their rows are written again."""
     origin.answers = {"/a": ok(b"a"), "/b": ok(b"b")}
@@ -289,14 +297,14 @@ async def test_a_proxy_that_is_cut_off_in_its_commit_writes_no_record_twice(
 
 @pytest.mark.slow
 async def test_a_server_that_is_killed_under_load_delays_and_loses_nothing(
-    launch: Launch, origin: Origin, layout: Layout, url: str, mortal: PostgresServer
+    launch: Launch, origin: ScriptedOrigin, layout: Layout, url: str, mortal: PostgresServer
 ) -> None:
     """Killed among visits of two proxies: no visit fails, no row is missing or double."""
     proxies = [launch(), launch()]
     promised: list[RequestLogEntry] = []
     going = asyncio.Event()
 
-    async def work(proxy: Proxy, worker: int) -> None:
+    async def work(proxy: ProxyInProcess, worker: int) -> None:
         for number in count():
             if going.is_set() and number > 2:
                 return
@@ -331,7 +339,7 @@ async def test_a_server_that_is_killed_under_load_delays_and_loses_nothing(
 
 
 async def test_when_patience_ends_visits_fail_and_what_is_on_disk_is_indexed_later(
-    launch: Launch, origin: Origin, layout: Layout, url: str, relay: Relay, relayed_url: str
+    launch: Launch, origin: ScriptedOrigin, layout: Layout, url: str, relay: ControlledRelay, relayed_url: str
 ) -> None:
     """The open visit is told at its seal, the next at its opening; then the server comes back."""
     origin.answers = {f"/{name}": ok(name.encode()) for name in "abc"}
@@ -340,7 +348,7 @@ async def test_when_patience_ends_visits_fail_and_what_is_on_disk_is_indexed_lat
     async with proxy.client.visit("two", bucket="default") as visit:
         relay.leave()
         given = visit.credentials
-        with closing(Browser(proxy.port, given.username, given.password)) as browser:
+        with closing(ProxyBrowser(proxy.port, given.username, given.password)) as browser:
             await asyncio.to_thread(browser.get, f"{SITE}/b")
         with pytest.raises(IndexUnavailableError, match="Start PostgreSQL there"):
             await visit.seal(grace_s=5)
@@ -364,7 +372,7 @@ async def test_when_patience_ends_visits_fail_and_what_is_on_disk_is_indexed_lat
 
 
 async def test_a_proxy_that_ends_without_its_index_leaves_its_files_to_the_next(
-    launch: Launch, origin: Origin, layout: Layout, url: str, relay: Relay, relayed_url: str
+    launch: Launch, origin: ScriptedOrigin, layout: Layout, url: str, relay: ControlledRelay, relayed_url: str
 ) -> None:
     """Records that others may refer to are on disk; the next proxy adds the rows they lack."""
     origin.answers = {"/a": ok(b"a"), "/b": ok(b"b")}
@@ -389,7 +397,7 @@ async def test_a_proxy_that_ends_without_its_index_leaves_its_files_to_the_next(
 
 
 async def test_a_proxy_that_starts_before_its_index_waits_for_it(
-    launch: Launch, origin: Origin, relay: Relay, relayed_url: str, monkeypatch: pytest.MonkeyPatch
+    launch: Launch, origin: ScriptedOrigin, relay: ControlledRelay, relayed_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Machines come up in any order."""
     monkeypatch.setattr("proxy.process.RETRY_S", 0.05)

@@ -7,7 +7,7 @@ import pytest
 
 from bench.axe import swing
 from core.layout import Layout
-from tests.support.proxy_fixtures import Proxy, ProxyProcess
+from tests.support.proxy_fixtures import ProxyInProcess, ProxyProcess
 from tests.warc.test_file_check import fetch, rows
 from warc.index.sqlite import SqliteCaptureIndex
 from warc.local_storage import ScratchKind, scratch_folder
@@ -31,7 +31,7 @@ def test_proxies_killed_at_random_moments_lose_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.proxy
 async def test_records_behind_what_the_index_covers_are_found_where_they_lie(
-    start_process: Callable[..., ProxyProcess], start: Callable[..., Proxy], layout: Layout
+    start_process: Callable[..., ProxyProcess], start: Callable[..., ProxyInProcess], layout: Layout
 ) -> None:
     """Recovery that begins in the midst of a file counts offsets from the file's beginning."""
     proxy = start_process("first")
@@ -53,7 +53,7 @@ async def test_records_behind_what_the_index_covers_are_found_where_they_lie(
 
 
 @pytest.mark.proxy
-async def test_the_index_covers_closed_files_to_their_end(start: Callable[..., Proxy], layout: Layout) -> None:
+async def test_the_index_covers_closed_files_to_their_end(start: Callable[..., ProxyInProcess], layout: Layout) -> None:
     """A file that has rolled over stays covered when the next batch goes elsewhere."""
     proxy = start(warc_limit_bytes=1)
     for page in ("one", "two"):
@@ -66,7 +66,7 @@ async def test_the_index_covers_closed_files_to_their_end(start: Callable[..., P
 
 @pytest.mark.proxy
 def test_a_file_that_was_opened_and_not_written_is_gone_and_forgotten(
-    start: Callable[..., Proxy], layout: Layout
+    start: Callable[..., ProxyInProcess], layout: Layout
 ) -> None:
     """A proxy killed before its first record leaves neither a file nor a row."""
     layout.archive.mkdir()

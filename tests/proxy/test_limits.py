@@ -12,7 +12,7 @@ from core.errors import LimitReachedError
 from core.layout import Layout
 from proxy.limits import HELD_BYTES, BodySpool, ByteCounter, SpoolSpace
 from proxy.request_log import RequestLogEntry, RequestOutcome
-from tests.support.proxy_fixtures import Browser, Origin, Proxy, check, ok, records
+from tests.support.proxy_fixtures import ProxyBrowser, ProxyInProcess, ScriptedOrigin, check, ok, records
 
 
 def endless(connection: socket.socket, _head: bytes) -> None:
@@ -22,10 +22,10 @@ def endless(connection: socket.socket, _head: bytes) -> None:
         connection.sendall(bytes(100_000))
 
 
-async def ask(proxy: Proxy, *urls: str) -> list[RequestLogEntry]:
+async def ask(proxy: ProxyInProcess, *urls: str) -> list[RequestLogEntry]:
     """Fetch the URLs in one visit, one after the other."""
     async with proxy.client.visit("p", bucket="b") as visit:
-        browser = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
+        browser = ProxyBrowser(proxy.port, visit.credentials.username, visit.credentials.password)
         for url in urls:
             browser.get(url)
         browser.close()
@@ -34,7 +34,7 @@ async def ask(proxy: Proxy, *urls: str) -> list[RequestLogEntry]:
 
 @pytest.mark.proxy
 async def test_a_visit_receives_no_more_than_its_limit(
-    start: Callable[..., Proxy], origin: Origin, layout: Layout
+    start: Callable[..., ProxyInProcess], origin: ScriptedOrigin, layout: Layout
 ) -> None:
     """What goes over is cut while it comes, and marked; what is asked for after it is refused."""
     proxy = start(visit_limit_bytes=1_000_000)
@@ -52,14 +52,16 @@ async def test_a_visit_receives_no_more_than_its_limit(
 
 
 @pytest.mark.proxy
-async def test_a_visit_asks_no_more_often_than_its_limit(start: Callable[..., Proxy], origin: Origin) -> None:
+async def test_a_visit_asks_no_more_often_than_its_limit(
+    start: Callable[..., ProxyInProcess], origin: ScriptedOrigin
+) -> None:
     """A page that fires requests for ever is refused, marked as ours, and the ledger stays short."""
     proxy = start(visit_limit_requests=3)
 
     async with proxy.client.visit("p", bucket="b") as visit:
         answers = []
         for number in range(6):
-            browser = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
+            browser = ProxyBrowser(proxy.port, visit.credentials.username, visit.credentials.password)
             answers.append(browser.get(f"http://origin.example/{number}"))
             browser.close()
         entries = await visit.seal(grace_s=1)
@@ -72,7 +74,7 @@ async def test_a_visit_asks_no_more_often_than_its_limit(start: Callable[..., Pr
 
 @pytest.mark.proxy
 async def test_all_proxies_of_a_run_share_its_limit(
-    start: Callable[..., Proxy], origin: Origin, tmp_path: Path
+    start: Callable[..., ProxyInProcess], origin: ScriptedOrigin, tmp_path: Path
 ) -> None:
     """What one proxy received counts for the other; then no visit is opened any more."""
     tally = tmp_path / "tally"
@@ -81,7 +83,7 @@ async def test_all_proxies_of_a_run_share_its_limit(
     second = start("second", tally=(tally, 1), crawl_limit_bytes=500_000)
     origin.answers["/endless"] = endless
     async with second.client.visit("p", bucket="b") as visit:
-        browser = Browser(second.port, visit.credentials.username, visit.credentials.password)
+        browser = ProxyBrowser(second.port, visit.credentials.username, visit.credentials.password)
 
         (entry,) = await ask(first, "http://origin.example/endless")
         browser.get("http://origin.example/other")
@@ -95,7 +97,7 @@ async def test_all_proxies_of_a_run_share_its_limit(
 
 @pytest.mark.proxy
 async def test_a_part_is_kept_as_it_is_and_the_whole_is_fetched_once(
-    start: Callable[..., Proxy], origin: Origin, layout: Layout
+    start: Callable[..., ProxyInProcess], origin: ScriptedOrigin, layout: Layout
 ) -> None:
     """206 plays back nothing by itself: one request without Range brings all of it."""
     whole = bytes(range(256)) * 4
@@ -112,7 +114,7 @@ async def test_a_part_is_kept_as_it_is_and_the_whole_is_fetched_once(
     proxy = start()
     async with proxy.client.visit("p", bucket="b") as visit:
         for _ in range(3):
-            browser = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
+            browser = ProxyBrowser(proxy.port, visit.credentials.username, visit.credentials.password)
             answer = browser.get("http://origin.example/video", headers="Range: bytes=0-9\r\n")
             assert (answer.status, answer.body) == (206, whole[:10])
             browser.close()
@@ -126,7 +128,7 @@ async def test_a_part_is_kept_as_it_is_and_the_whole_is_fetched_once(
 
 @pytest.mark.proxy
 async def test_the_whole_of_a_part_is_not_fetched_when_the_profile_says_so(
-    start: Callable[..., Proxy], origin: Origin
+    start: Callable[..., ProxyInProcess], origin: ScriptedOrigin
 ) -> None:
     """`whole_ranges = false`: a part is all that is asked for."""
     origin.answers["/video"] = ok(b"0123456789", status="206 Partial Content")
@@ -138,11 +140,13 @@ async def test_the_whole_of_a_part_is_not_fetched_when_the_profile_says_so(
 
 
 @pytest.mark.proxy
-async def test_a_browser_that_takes_nothing_does_not_hold_up_the_seal(proxy: Proxy, origin: Origin) -> None:
+async def test_a_browser_that_takes_nothing_does_not_hold_up_the_seal(
+    proxy: ProxyInProcess, origin: ScriptedOrigin
+) -> None:
     """A paused player stops reading; the seal cuts what it does not take."""
     origin.answers["/endless"] = endless
     async with proxy.client.visit("p", bucket="b") as visit:
-        browser = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
+        browser = ProxyBrowser(proxy.port, visit.credentials.username, visit.credentials.password)
         browser.send_only(
             b"GET http://origin.example/endless HTTP/1.1\r\nHost: origin.example\r\n"
             + browser.authorization.encode()
@@ -157,11 +161,11 @@ async def test_a_browser_that_takes_nothing_does_not_hold_up_the_seal(proxy: Pro
 
 
 @pytest.mark.proxy
-async def test_request_bodies_take_no_more_memory_than_there_is(proxy: Proxy, origin: Origin) -> None:
+async def test_request_bodies_take_no_more_memory_than_there_is(proxy: ProxyInProcess, origin: ScriptedOrigin) -> None:
     """A page that posts without end on many connections is refused, and others go on."""
     origin.answers["/"] = ok(b"taken")
     async with proxy.client.visit("p", bucket="b") as visit:
-        browsers = [Browser(proxy.port, visit.credentials.username, visit.credentials.password) for _ in range(4)]
+        browsers = [ProxyBrowser(proxy.port, visit.credentials.username, visit.credentials.password) for _ in range(4)]
         for browser in browsers[:3]:  # 50 MB each, and none of them ends
             head = "POST http://origin.example/ HTTP/1.1\r\nHost: origin.example\r\n"
             length = "Content-Length: 60000000\r\n\r\n"

@@ -16,7 +16,7 @@ from core.layout import Layout
 from net.http1 import find_head_end
 from proxy.control.client import ProxyVisit
 from tests.support.http2_origin import Http2Origin
-from tests.support.proxy_fixtures import Browser, Origin, Proxy, check, ok, records
+from tests.support.proxy_fixtures import ProxyBrowser, ProxyInProcess, ScriptedOrigin, check, ok, records
 
 pytestmark = pytest.mark.proxy
 HOST = "secure.example"
@@ -31,18 +31,18 @@ def http2(certificate: Path) -> Iterator[Http2Origin]:
 
 
 @pytest.fixture
-def in_front(layout: Layout, settings: Settings, tmp_path: Path) -> Iterator[Callable[..., Proxy]]:
+def in_front(layout: Layout, settings: Settings, tmp_path: Path) -> Iterator[Callable[..., ProxyInProcess]]:
     """Starts a proxy in front of an origin at that port."""
-    running: list[Proxy] = []
+    running: list[ProxyInProcess] = []
 
-    def start(port: int, **changes: object) -> Proxy:
+    def start(port: int, **changes: object) -> ProxyInProcess:
         egress = replace(settings.egress, resolve={f"{HOST}:443": f"127.0.0.1:{port}"})
         chosen = replace(
             settings,
             egress=egress,
             proxy=replace(settings.proxy, **changes),  # type: ignore[arg-type]
         )
-        running.append(Proxy(layout, chosen, "observed", tmp_path))
+        running.append(ProxyInProcess(layout, chosen, "observed", tmp_path))
         return running[-1]
 
     yield start
@@ -52,10 +52,10 @@ def in_front(layout: Layout, settings: Settings, tmp_path: Path) -> Iterator[Cal
 
 @asynccontextmanager
 async def connected(
-    proxy: Proxy, visit: ProxyVisit, folder: Path, *, alpn: str, newest: bool = True
+    proxy: ProxyInProcess, visit: ProxyVisit, folder: Path, *, alpn: str, newest: bool = True
 ) -> AsyncIterator[ssl.SSLSocket]:
     """A TLS connection of a client's own in a tunnel, whose secrets the proxy is told."""
-    client = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
+    client = ProxyBrowser(proxy.port, visit.credentials.username, visit.credentials.password)
     assert client.ask("CONNECT", f"{HOST}:443").status == 200
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -103,7 +103,7 @@ def get(sock: ssl.SSLSocket, *paths: str) -> list[bytes]:
 
 
 async def test_an_exchange_by_http2_is_recorded_in_the_form_of_http1(
-    in_front: Callable[..., Proxy], http2: Http2Origin, layout: Layout, tmp_path: Path
+    in_front: Callable[..., ProxyInProcess], http2: Http2Origin, layout: Layout, tmp_path: Path
 ) -> None:
     """The record names protocol, cipher and certificate; the body is that of the wire."""
     http2.answers["/a?b"] = (200, {"content-type": "text/plain", "x-odd": "1"}, b"seen")
@@ -131,7 +131,7 @@ async def test_an_exchange_by_http2_is_recorded_in_the_form_of_http1(
 
 @pytest.mark.parametrize("newest", [True, False])
 async def test_an_exchange_by_http1_is_recorded_as_it_passed(
-    in_front: Callable[..., Proxy], secure_origin: Origin, layout: Layout, tmp_path: Path, newest: bool
+    in_front: Callable[..., ProxyInProcess], secure_origin: ScriptedOrigin, layout: Layout, tmp_path: Path, newest: bool
 ) -> None:
     """By TLS 1.3 and 1.2; two responses on one connection, one of them in chunks."""
     secure_origin.answers["/one"] = ok(b"first")
@@ -161,7 +161,7 @@ async def test_an_exchange_by_http1_is_recorded_as_it_passed(
 
 
 async def test_a_body_that_is_reset_is_marked_as_cut(
-    in_front: Callable[..., Proxy], http2: Http2Origin, layout: Layout, tmp_path: Path
+    in_front: Callable[..., ProxyInProcess], http2: Http2Origin, layout: Layout, tmp_path: Path
 ) -> None:
     """As with the recorder's connections."""
     http2.answers["/cut"] = (200, {"content-type": "text/plain"}, b"x" * 1000)
@@ -180,7 +180,7 @@ async def test_a_body_that_is_reset_is_marked_as_cut(
 
 
 async def test_equal_payloads_of_both_kinds_of_connection_are_stored_once(
-    in_front: Callable[..., Proxy], secure_origin: Origin, layout: Layout, tmp_path: Path
+    in_front: Callable[..., ProxyInProcess], secure_origin: ScriptedOrigin, layout: Layout, tmp_path: Path
 ) -> None:
     """Dedup knows no difference."""
     secure_origin.answers["/same"] = ok(b"as before")
@@ -199,13 +199,13 @@ async def test_equal_payloads_of_both_kinds_of_connection_are_stored_once(
 
 
 async def test_no_tunnel_leads_to_a_forbidden_address(
-    in_front: Callable[..., Proxy], settings: Settings, layout: Layout, tmp_path: Path
+    in_front: Callable[..., ProxyInProcess], settings: Settings, layout: Layout, tmp_path: Path
 ) -> None:
     """The browser gets the proxy's answer instead, and the log the reason."""
     egress = replace(settings.egress, resolve={f"{HOST}:443": "169.254.169.254:443"})
-    proxy = Proxy(layout, replace(settings, egress=egress), "p", tmp_path)
+    proxy = ProxyInProcess(layout, replace(settings, egress=egress), "p", tmp_path)
     async with proxy.client.visit("p", bucket="b", browser_hosts=["*"]) as visit:
-        client = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
+        client = ProxyBrowser(proxy.port, visit.credentials.username, visit.credentials.password)
         client.tunnel(f"{HOST}:443")
         answer = client.ask("GET", "/", tunnel=True)
         client.close()
@@ -217,12 +217,12 @@ async def test_no_tunnel_leads_to_a_forbidden_address(
 
 
 async def test_a_connection_that_cannot_be_decoded_is_not_passed_on(
-    in_front: Callable[..., Proxy], secure_origin: Origin, tmp_path: Path
+    in_front: Callable[..., ProxyInProcess], secure_origin: ScriptedOrigin, tmp_path: Path
 ) -> None:
     """Without its secrets nothing could be recorded: no request reaches the origin."""
     proxy = in_front(secure_origin.port, connect_timeout_s=0.5)
     async with proxy.client.visit("p", bucket="b", browser_hosts=[HOST]) as visit:
-        client = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
+        client = ProxyBrowser(proxy.port, visit.credentials.username, visit.credentials.password)
         with suppress(OSError):  # the handshake may end before the tunnel does
             client.tunnel(f"{HOST}:443")
             client.ask("GET", "/", tunnel=True)
@@ -234,7 +234,7 @@ async def test_a_connection_that_cannot_be_decoded_is_not_passed_on(
 
 
 async def test_a_late_request_on_an_open_tunnel_is_not_passed_on(
-    in_front: Callable[..., Proxy], secure_origin: Origin, tmp_path: Path
+    in_front: Callable[..., ProxyInProcess], secure_origin: ScriptedOrigin, tmp_path: Path
 ) -> None:
     """The visit is sealed: whatever its connections carry belongs to no page."""
     secure_origin.answers["/"] = ok(b"first")

@@ -15,7 +15,15 @@ from net.http1 import parse_response_head
 from proxy.control.client import NewArtifact
 from proxy.redaction import redact_request, redact_response
 from proxy.request_log import RefetchRequest, RequestLogEntry, RequestOutcome
-from tests.support.proxy_fixtures import Browser, Origin, Proxy, Response, check, ok, records
+from tests.support.proxy_fixtures import (
+    BrowserResponse,
+    ProxyBrowser,
+    ProxyInProcess,
+    ScriptedOrigin,
+    check,
+    ok,
+    records,
+)
 from warc.rebuild import rebuild_index
 
 pytestmark = pytest.mark.proxy
@@ -24,11 +32,11 @@ SECRET = "s3cr3t"
 SENT = f"Cookie: sid={SECRET}; theme={SECRET}\r\nAuthorization: Bearer {SECRET}\r\nX-CSRF-Token: {SECRET}\r\n"
 
 
-async def visit(proxy: Proxy, login: str, bucket: str = "b") -> tuple[Response, list[RequestLogEntry]]:
+async def visit(proxy: ProxyInProcess, login: str, bucket: str = "b") -> tuple[BrowserResponse, list[RequestLogEntry]]:
     """One page in a visit with that login."""
     async with proxy.client.visit(f"p-{login}", bucket=bucket, login=login) as visit:
         given = visit.credentials
-        client = Browser(proxy.port, given.username, given.password)
+        client = ProxyBrowser(proxy.port, given.username, given.password)
         response = client.get(URL, headers=SENT)
         client.close()
         return response, await visit.seal(grace_s=1)
@@ -39,7 +47,9 @@ def stored(layout: Layout) -> bytes:
     return b"".join(gzip.decompress(path.read_bytes()) for path in layout.archive.glob("*.gz*"))
 
 
-async def test_no_record_holds_the_secrets_of_a_login(proxy: Proxy, origin: Origin, layout: Layout) -> None:
+async def test_no_record_holds_the_secrets_of_a_login(
+    proxy: ProxyInProcess, origin: ScriptedOrigin, layout: Layout
+) -> None:
     """Origin and browser see them; the WARC has names and attributes, and says whose login it was."""
     cookie = f"Set-Cookie: sid={SECRET}{SECRET}; Path=/; HttpOnly\r\n"
     origin.answers["/page"] = ok(b"for you alone", more=cookie)
@@ -59,7 +69,9 @@ async def test_no_record_holds_the_secrets_of_a_login(proxy: Proxy, origin: Orig
     check(layout)
 
 
-async def test_what_is_asked_again_is_asked_with_the_login(proxy: Proxy, origin: Origin, layout: Layout) -> None:
+async def test_what_is_asked_again_is_asked_with_the_login(
+    proxy: ProxyInProcess, origin: ScriptedOrigin, layout: Layout
+) -> None:
     """The site gets the cookie itself, never what stands in the record for it."""
 
     def break_off(connection: socket.socket, _: bytes) -> None:
@@ -69,7 +81,7 @@ async def test_what_is_asked_again_is_asked_with_the_login(proxy: Proxy, origin:
     origin.answers["/page"] = break_off
     async with proxy.client.visit("p", bucket="b", login="wiki") as visit:
         given = visit.credentials
-        client = Browser(proxy.port, given.username, given.password)
+        client = ProxyBrowser(proxy.port, given.username, given.password)
         client.send_only(f"GET {URL} HTTP/1.1\r\nHost: origin.example\r\n{client.authorization}{SENT}\r\n".encode())
         client.rest()
         client.close()
@@ -82,7 +94,9 @@ async def test_what_is_asked_again_is_asked_with_the_login(proxy: Proxy, origin:
     assert SECRET.encode() not in stored(layout)
 
 
-async def test_a_visit_without_a_login_is_recorded_as_it_was(proxy: Proxy, origin: Origin, layout: Layout) -> None:
+async def test_a_visit_without_a_login_is_recorded_as_it_was(
+    proxy: ProxyInProcess, origin: ScriptedOrigin, layout: Layout
+) -> None:
     """Byte for byte: cookies that a site gives to everyone are nobody's secret."""
     origin.answers["/page"] = ok(b"for all", more="Set-Cookie: a=1\r\n")
     await visit(proxy, "")
@@ -92,7 +106,9 @@ async def test_a_visit_without_a_login_is_recorded_as_it_was(proxy: Proxy, origi
     assert b"WARC-Login" not in stored(layout)
 
 
-async def test_nothing_refers_to_the_payload_of_a_login(proxy: Proxy, origin: Origin, layout: Layout) -> None:
+async def test_nothing_refers_to_the_payload_of_a_login(
+    proxy: ProxyInProcess, origin: ScriptedOrigin, layout: Layout
+) -> None:
     """The same bytes are written again for the public and for another login; not for the same."""
     origin.answers["/page"] = ok(b"the same for everyone")
     kept = [(await visit(proxy, login))[1][0].kept for login in ("wiki", "", "other", "wiki", "")]
@@ -108,13 +124,15 @@ async def test_nothing_refers_to_the_payload_of_a_login(proxy: Proxy, origin: Or
 
 
 @pytest.mark.parametrize("login", ["wiki", ""])
-async def test_every_row_of_a_login_names_it(proxy: Proxy, origin: Origin, layout: Layout, login: str) -> None:
+async def test_every_row_of_a_login_names_it(
+    proxy: ProxyInProcess, origin: ScriptedOrigin, layout: Layout, login: str
+) -> None:
     """Artifacts of the page, too; a rebuilt index has the same."""
     origin.answers["/page"] = ok(b"for you alone")
     at = datetime(2026, 1, 1, tzinfo=UTC)
     async with proxy.client.visit("p", bucket="b", login=login) as visit:
         given = visit.credentials
-        client = Browser(proxy.port, given.username, given.password)
+        client = ProxyBrowser(proxy.port, given.username, given.password)
         client.get(URL)
         client.close()
         await visit.write([NewArtifact(f"urn:text:{URL}", "text/plain", b"for you")], document=URL, date=at)
@@ -132,7 +150,9 @@ async def test_every_row_of_a_login_names_it(proxy: Proxy, origin: Origin, layou
     assert stored(layout).count(b"WARC-Login: wiki\r\n") == (3 if login else 0)
 
 
-async def test_an_index_rebuilt_keeps_them_apart(proxy: Proxy, origin: Origin, start: object, layout: Layout) -> None:
+async def test_an_index_rebuilt_keeps_them_apart(
+    proxy: ProxyInProcess, origin: ScriptedOrigin, start: object, layout: Layout
+) -> None:
     """The WARCs themselves say which payloads are a login's."""
     origin.answers["/page"] = ok(b"for you alone")
     await visit(proxy, "wiki", bucket="default")

@@ -7,18 +7,18 @@ import pytest
 from core.hosts import ProxyEndpoint
 from core.layout import Layout
 from proxy.request_log import RefetchRequest, RequestOutcome
-from tests.support.proxy_fixtures import Browser, Origin, Proxy, ok, records
+from tests.support.proxy_fixtures import ProxyBrowser, ProxyInProcess, ScriptedOrigin, ok, records
 
 pytestmark = pytest.mark.proxy
 
 
-def through(proxy: Proxy, credentials: ProxyEndpoint) -> Browser:
+def through(proxy: ProxyInProcess, credentials: ProxyEndpoint) -> ProxyBrowser:
     """A browser of the visit."""
-    return Browser(proxy.port, credentials.username, credentials.password)
+    return ProxyBrowser(proxy.port, credentials.username, credentials.password)
 
 
 async def test_what_was_never_asked_is_asked_as_the_visits_browser_would(
-    start: Callable[..., Proxy], origin: Origin, secure_origin: Origin, layout: Layout
+    start: Callable[..., ProxyInProcess], origin: ScriptedOrigin, secure_origin: ScriptedOrigin, layout: Layout
 ) -> None:
     """With its language and agent, over TLS too; no cookie, and nothing that is one request's own."""
     origin.answers["/"] = ok(b"page")
@@ -56,7 +56,9 @@ async def test_what_was_never_asked_is_asked_as_the_visits_browser_would(
     assert [each.payload for each in records(layout) if "secure" in each.url][:1] == [b"part"]
 
 
-async def test_a_visit_that_is_sealed_asks_for_nothing_again(start: Callable[..., Proxy], origin: Origin) -> None:
+async def test_a_visit_that_is_sealed_asks_for_nothing_again(
+    start: Callable[..., ProxyInProcess], origin: ScriptedOrigin
+) -> None:
     """Over is over."""
     proxy = start()
     async with proxy.client.visit("p", bucket="b") as visit:

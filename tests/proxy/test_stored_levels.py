@@ -8,7 +8,16 @@ from core.config.stored_level import StoredLevel
 from core.errors import InputError
 from core.layout import Layout
 from proxy.request_log import RefetchRequest, RequestLogEntry, RequestOutcome
-from tests.support.proxy_fixtures import Answer, Browser, Origin, Proxy, Response, check, ok, records
+from tests.support.proxy_fixtures import (
+    Answer,
+    BrowserResponse,
+    ProxyBrowser,
+    ProxyInProcess,
+    ScriptedOrigin,
+    check,
+    ok,
+    records,
+)
 
 pytestmark = pytest.mark.proxy
 SITE = "http://origin.example"
@@ -47,12 +56,12 @@ RECORDED = {StoredLevel.TEXT: WORDS, StoredLevel.NO_MEDIA: set(ANSWERS) - MEDIA,
 
 
 async def ask(
-    proxy: Proxy, level: StoredLevel, paths: list[str], headers: str = ""
-) -> tuple[dict[str, Response], list[RequestLogEntry]]:
+    proxy: ProxyInProcess, level: StoredLevel, paths: list[str], headers: str = ""
+) -> tuple[dict[str, BrowserResponse], list[RequestLogEntry]]:
     """Return what a browser gets in a visit at that level, and the ledger."""
     async with proxy.client.visit("p", bucket="b", stored=level) as visit:
         given = visit.credentials
-        client = Browser(proxy.port, given.username, given.password)
+        client = ProxyBrowser(proxy.port, given.username, given.password)
         found = {}
         for path in paths:
             found[path] = client.get(SITE + path, headers=headers)
@@ -64,7 +73,7 @@ async def ask(
 
 @pytest.mark.parametrize("level", list(StoredLevel))
 async def test_stored_level_decides_by_type_and_first_bytes(
-    proxy: Proxy, origin: Origin, layout: Layout, level: StoredLevel
+    proxy: ProxyInProcess, origin: ScriptedOrigin, layout: Layout, level: StoredLevel
 ) -> None:
     """The declared type counts, and the bytes where it says something else; the rest is recorded."""
     origin.answers |= ANSWERS
@@ -100,7 +109,7 @@ async def test_stored_level_decides_by_type_and_first_bytes(
     ],
 )
 async def test_stored_level_spares_the_origin_when_the_browser_names_the_destination(
-    proxy: Proxy, origin: Origin, destination: str, level: StoredLevel, *, is_asked: bool
+    proxy: ProxyInProcess, origin: ScriptedOrigin, destination: str, level: StoredLevel, *, is_asked: bool
 ) -> None:
     """What cannot be recorded is not fetched."""
     origin.answers["/any"] = ok(b"text", mime="text/plain")
@@ -110,7 +119,9 @@ async def test_stored_level_spares_the_origin_when_the_browser_names_the_destina
     assert found["/any"].status == (200 if is_asked else 403)
 
 
-async def test_stored_level_ends_a_body_whose_bytes_come_late(proxy: Proxy, origin: Origin, layout: Layout) -> None:
+async def test_stored_level_ends_a_body_whose_bytes_come_late(
+    proxy: ProxyInProcess, origin: ScriptedOrigin, layout: Layout
+) -> None:
     """A head that lies has been passed on already: the connection is cut and nothing recorded."""
     passed_on = []
 
@@ -122,7 +133,7 @@ async def test_stored_level_ends_a_body_whose_bytes_come_late(proxy: Proxy, orig
 
     origin.answers["/late"] = late
     async with proxy.client.visit("p", bucket="b", stored=StoredLevel.NO_MEDIA) as visit:
-        client = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
+        client = ProxyBrowser(proxy.port, visit.credentials.username, visit.credentials.password)
         assert len(client.get(f"{SITE}/late").body) < 100_000
         client.close()
         entries = await visit.seal(grace_s=1)
@@ -131,7 +142,9 @@ async def test_stored_level_ends_a_body_whose_bytes_come_late(proxy: Proxy, orig
     assert not [each for each in records(layout) if each.kind == "response"]
 
 
-async def test_stored_level_holds_for_what_is_asked_again(proxy: Proxy, origin: Origin, layout: Layout) -> None:
+async def test_stored_level_holds_for_what_is_asked_again(
+    proxy: ProxyInProcess, origin: ScriptedOrigin, layout: Layout
+) -> None:
     """A second request is no way around the level."""
     origin.answers["/image"] = ANSWERS["/image"]
     async with proxy.client.visit("p", bucket="b", stored=StoredLevel.TEXT) as visit:
@@ -142,7 +155,7 @@ async def test_stored_level_holds_for_what_is_asked_again(proxy: Proxy, origin: 
     assert not [each for each in records(layout) if each.kind == "response"]
 
 
-async def test_stored_level_that_is_none_opens_no_visit(proxy: Proxy) -> None:
+async def test_stored_level_that_is_none_opens_no_visit(proxy: ProxyInProcess) -> None:
     """A worker that asks for what this proxy does not know is told so, and nothing is recorded."""
     with pytest.raises(InputError):
         async with proxy.client.visit("p", bucket="b", stored="most"):  # type: ignore[arg-type]

@@ -16,7 +16,16 @@ from playback.replay.capture_lookup import CaptureLookup
 from proxy.control.client import ProxyVisit
 from proxy.request_log import RefetchRequest, RequestLogEntry
 from proxy.stored_responses import StoredResponses
-from tests.support.proxy_fixtures import Browser, Origin, Proxy, Record, Response, check, ok, records
+from tests.support.proxy_fixtures import (
+    BrowserResponse,
+    ProxyBrowser,
+    ProxyInProcess,
+    ScriptedOrigin,
+    WarcioRecord,
+    check,
+    ok,
+    records,
+)
 from tests.warc.test_file_check import rows
 from warc.index.database import open_database
 from warc.rebuild import rebuild_index
@@ -34,7 +43,7 @@ DAY = 86_400.0
 class ConfirmingOrigin:
     """Site with one version, which is confirmed to whoever names its ETag or its time."""
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(self, origin: ScriptedOrigin) -> None:
         self.origin, self.full, self.confirmed = origin, 0, 0
         self.validators, self.more, self.body, self.etag = VALIDATORS, "", BODY, b'"v1"'
         self.chunked = False
@@ -65,27 +74,27 @@ class ConfirmingOrigin:
 
 
 @pytest.fixture
-def site(origin: Origin) -> ConfirmingOrigin:
+def site(origin: ScriptedOrigin) -> ConfirmingOrigin:
     """The page at `URL`."""
     return ConfirmingOrigin(origin)
 
 
 async def fetch(
-    proxy: Proxy, *, headers: str = AGENT, confirm_s: float = DAY, bucket: str = "b", login: str = ""
-) -> tuple[Response, RequestLogEntry]:
+    proxy: ProxyInProcess, *, headers: str = AGENT, confirm_s: float = DAY, bucket: str = "b", login: str = ""
+) -> tuple[BrowserResponse, RequestLogEntry]:
     """Visit the page; return what the browser received, and the log entry."""
     visit: ProxyVisit
     async with proxy.client.visit(
         "p", bucket=bucket, login=login, unverified_tls=True, confirm_within_s=confirm_s
     ) as visit:
         given = visit.credentials
-        with closing(Browser(proxy.port, given.username, given.password)) as browser:
+        with closing(ProxyBrowser(proxy.port, given.username, given.password)) as browser:
             response = browser.get(URL, headers=headers)
         (entry,) = await visit.seal(grace_s=5)
     return response, entry
 
 
-def captures(layout: Layout) -> list[Record]:
+def captures(layout: Layout) -> list[WarcioRecord]:
     """`response` and `revisit` records in order."""
     return [each for each in records(layout) if each.kind in ("response", "revisit")]
 
@@ -99,7 +108,7 @@ _COLUMNS = (
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize("coded", [False, True])
 async def test_confirmed_page_is_a_revisit_and_the_browser_has_it_whole(
-    chunked: bool, coded: bool, proxy: Proxy, site: ConfirmingOrigin
+    chunked: bool, coded: bool, proxy: ProxyInProcess, site: ConfirmingOrigin
 ) -> None:
     """Twice in turn; records, index, a rebuilt index, verification and replay agree."""
     site.chunked = chunked
@@ -147,7 +156,7 @@ async def test_confirmed_page_is_a_revisit_and_the_browser_has_it_whole(
             assert (loaded.body, loaded.content_type, loaded.status) == (BODY, "text/html", 200)
 
 
-async def test_changed_page_is_fetched(proxy: Proxy, site: ConfirmingOrigin) -> None:
+async def test_changed_page_is_fetched(proxy: ProxyInProcess, site: ConfirmingOrigin) -> None:
     """Its new version is confirmed the next time."""
     await fetch(proxy)
     site.body, site.etag = BODY + b"more", b'"v2"'
@@ -174,7 +183,9 @@ OTHER = {
 
 
 @pytest.mark.parametrize("kind", OTHER)
-async def test_request_that_differs_is_not_made_conditional(kind: str, proxy: Proxy, site: ConfirmingOrigin) -> None:
+async def test_request_that_differs_is_not_made_conditional(
+    kind: str, proxy: ProxyInProcess, site: ConfirmingOrigin
+) -> None:
     """What was archived for one reader is not what another is given."""
     site.more = "Vary: Accept-Encoding, X-Version\r\n"
     await fetch(proxy)
@@ -196,7 +207,7 @@ async def test_request_that_differs_is_not_made_conditional(kind: str, proxy: Pr
     ids=["weak", "no date", "same minute", "cookie and time", "vary", "no-store", "none"],
 )
 async def test_weak_validators_are_not_used(
-    validators: str, more: str, headers: str, proxy: Proxy, site: ConfirmingOrigin
+    validators: str, more: str, headers: str, proxy: ProxyInProcess, site: ConfirmingOrigin
 ) -> None:
     """Two versions may share one: a copy that is not the page's would be shown."""
     site.validators, site.more = validators, more
@@ -205,7 +216,7 @@ async def test_weak_validators_are_not_used(
     assert (site.full, site.confirmed) == (2, 0)
 
 
-async def test_confirmed_page_whose_record_is_damaged_is_fetched(proxy: Proxy, site: ConfirmingOrigin) -> None:
+async def test_confirmed_page_whose_record_is_damaged_is_fetched(proxy: ProxyInProcess, site: ConfirmingOrigin) -> None:
     """The browser has the page all the same."""
     site.body = os.urandom(1 << 20)
     _, original = await fetch(proxy)
@@ -219,7 +230,9 @@ async def test_confirmed_page_whose_record_is_damaged_is_fetched(proxy: Proxy, s
     assert entry.status == 200
 
 
-async def test_body_of_a_304_is_not_the_beginning_of_the_next_answer(proxy: Proxy, origin: Origin) -> None:
+async def test_body_of_a_304_is_not_the_beginning_of_the_next_answer(
+    proxy: ProxyInProcess, origin: ScriptedOrigin
+) -> None:
     """A server that sends one after it is asked again, through another connection."""
 
     def confirm(connection: socket.socket, _head: bytes) -> None:
@@ -231,7 +244,7 @@ async def test_body_of_a_304_is_not_the_beginning_of_the_next_answer(proxy: Prox
     origin.answers |= {"/confirmed": confirm, "/next": ok(b"whole")}
     async with proxy.client.visit("p", bucket="b") as visit:
         given = visit.credentials
-        with closing(Browser(proxy.port, given.username, given.password)) as browser:
+        with closing(ProxyBrowser(proxy.port, given.username, given.password)) as browser:
             first = browser.get("http://origin.example/confirmed", headers='If-None-Match: "v1"\r\n')
             second = browser.get("http://origin.example/next")
         entries = await visit.seal(grace_s=5)
@@ -241,14 +254,14 @@ async def test_body_of_a_304_is_not_the_beginning_of_the_next_answer(proxy: Prox
 
 
 async def test_unanswered_request_is_repeated_without_condition(
-    proxy: Proxy, site: ConfirmingOrigin, origin: Origin
+    proxy: ProxyInProcess, site: ConfirmingOrigin, origin: ScriptedOrigin
 ) -> None:
     """A repetition within the visit has no browser that could be given the stored payload."""
     await fetch(proxy)
     origin.answers["/page"] = lambda connection, _head: connection.close()
     async with proxy.client.visit("p", bucket="b", confirm_within_s=DAY) as visit:
         given = visit.credentials
-        with closing(Browser(proxy.port, given.username, given.password)) as browser:
+        with closing(ProxyBrowser(proxy.port, given.username, given.password)) as browser:
             assert browser.get(URL, headers=AGENT).status == 502
         assert b"If-None-Match" in origin.requests[-1]
         again = [RefetchRequest(URL, "missing")]
@@ -258,7 +271,9 @@ async def test_unanswered_request_is_repeated_without_condition(
     assert b"User-Agent: Browser" in origin.requests[-1]
 
 
-async def test_index_on_a_server_gives_the_same(proxy: Proxy, site: ConfirmingOrigin, database_url: str) -> None:
+async def test_index_on_a_server_gives_the_same(
+    proxy: ProxyInProcess, site: ConfirmingOrigin, database_url: str
+) -> None:
     """Several machines share it; the records are looked for here."""
     await fetch(proxy)
     proxy.stop()

@@ -22,7 +22,7 @@ from tests.support.examples import examples
 ORIGIN = ("origin.example", 80, False)
 
 
-class Peers:
+class PeerConnections:
     """Connections whose other ends the test holds."""
 
     def __init__(self, pool: ConnectionPool) -> None:
@@ -47,14 +47,14 @@ class Peers:
 
 
 @pytest.fixture
-def peers() -> Iterator[Peers]:
+def peers() -> Iterator[PeerConnections]:
     """A pool for two connections an origin."""
-    made = Peers(ConnectionPool(2))
+    made = PeerConnections(ConnectionPool(2))
     yield made
     made.close()
 
 
-def test_who_insists_takes_the_place_of_a_connection_that_is_unfit(peers: Peers) -> None:
+def test_who_insists_takes_the_place_of_a_connection_that_is_unfit(peers: PeerConnections) -> None:
     """No more are open than may be, and none whose certificate did not verify is lent."""
     lent = [peers.borrow(), peers.borrow()]
     for each in lent:
@@ -67,7 +67,7 @@ def test_who_insists_takes_the_place_of_a_connection_that_is_unfit(peers: Peers)
     assert peers.pool._hosts[ORIGIN].count == 2
 
 
-def waits(peers: Peers, results: list[object], *, fresh: bool = False) -> threading.Thread:
+def waits(peers: PeerConnections, results: list[object], *, fresh: bool = False) -> threading.Thread:
     """A thread that borrows; its connection or error goes to the results."""
 
     def borrow() -> None:
@@ -84,7 +84,7 @@ def waits(peers: Peers, results: list[object], *, fresh: bool = False) -> thread
     return thread
 
 
-def test_an_idle_connection_is_lent_before_a_new_one_is_made(peers: Peers) -> None:
+def test_an_idle_connection_is_lent_before_a_new_one_is_made(peers: PeerConnections) -> None:
     """The one that came back last is the warmest."""
     first, second = peers.borrow(), peers.borrow()
     peers.pool.give_back(first)
@@ -94,7 +94,7 @@ def test_an_idle_connection_is_lent_before_a_new_one_is_made(peers: Peers) -> No
     assert peers.borrow() is first
 
 
-def test_a_connection_too_many_waits_and_fails_when_no_turn_comes(peers: Peers) -> None:
+def test_a_connection_too_many_waits_and_fails_when_no_turn_comes(peers: PeerConnections) -> None:
     """The error names the limit and the setting."""
     peers.borrow()
     peers.borrow()
@@ -102,7 +102,7 @@ def test_a_connection_too_many_waits_and_fails_when_no_turn_comes(peers: Peers) 
         peers.borrow(timeout_s=0.01)
 
 
-def test_who_waits_is_served_in_the_order_of_asking(peers: Peers) -> None:
+def test_who_waits_is_served_in_the_order_of_asking(peers: PeerConnections) -> None:
     """A connection that comes back goes to the first, the place of a closed one to the next."""
     one, two = peers.borrow(), peers.borrow()
     first: list[object] = []
@@ -118,7 +118,7 @@ def test_who_waits_is_served_in_the_order_of_asking(peers: Peers) -> None:
     assert second[0] not in (one, two)
 
 
-def test_one_who_needs_a_new_connection_gets_the_place_of_an_idle_one(peers: Peers) -> None:
+def test_one_who_needs_a_new_connection_gets_the_place_of_an_idle_one(peers: PeerConnections) -> None:
     """A POST is not sent on a connection that may be closing; the limit holds all the same."""
     peers.borrow()
     idle = peers.borrow()
@@ -131,7 +131,7 @@ def test_one_who_needs_a_new_connection_gets_the_place_of_an_idle_one(peers: Pee
         peers.borrow()
 
 
-def test_one_who_waits_for_a_new_connection_gets_a_place_when_one_comes_back(peers: Peers) -> None:
+def test_one_who_waits_for_a_new_connection_gets_a_place_when_one_comes_back(peers: PeerConnections) -> None:
     """What came back is closed for it."""
     one, _ = peers.borrow(), peers.borrow()
     results: list[object] = []
@@ -143,7 +143,7 @@ def test_one_who_waits_for_a_new_connection_gets_a_place_when_one_comes_back(pee
     assert one.sock.fileno() == -1
 
 
-def test_waiting_ends_when_it_is_cut_and_the_turn_goes_on(peers: Peers) -> None:
+def test_waiting_ends_when_it_is_cut_and_the_turn_goes_on(peers: PeerConnections) -> None:
     """The seal of a visit does not wait; nobody behind loses a place."""
     one, _ = peers.borrow(), peers.borrow()
     cut, caught = CancelSignal(), []
@@ -169,7 +169,7 @@ def test_waiting_ends_when_it_is_cut_and_the_turn_goes_on(peers: Peers) -> None:
     assert results == [one]
 
 
-def test_a_connection_that_was_closed_while_idle_is_not_lent(peers: Peers) -> None:
+def test_a_connection_that_was_closed_while_idle_is_not_lent(peers: PeerConnections) -> None:
     """Its place goes to a new one."""
     connection = peers.borrow()
     peers.pool.give_back(connection)
@@ -182,7 +182,7 @@ def test_a_connection_that_was_closed_while_idle_is_not_lent(peers: Peers) -> No
 def test_a_connection_that_idled_too_long_is_not_lent() -> None:
     """Servers close them by then."""
     now = [0.0]
-    peers = Peers(ConnectionPool(2, monotonic=lambda: now[0]))
+    peers = PeerConnections(ConnectionPool(2, monotonic=lambda: now[0]))
     connection = peers.borrow()
     peers.pool.give_back(connection)
     now[0] += IDLE_S + 1
@@ -194,7 +194,7 @@ def test_a_connection_that_idled_too_long_is_not_lent() -> None:
 def test_what_idled_too_long_is_closed_when_another_comes_back() -> None:
     """A server's farewell must not keep a descriptor until the host is asked again."""
     now = [0.0]
-    peers = Peers(ConnectionPool(2, monotonic=lambda: now[0]))
+    peers = PeerConnections(ConnectionPool(2, monotonic=lambda: now[0]))
     old, new = peers.borrow(), peers.borrow()
     peers.pool.give_back(old)
     now[0] += IDLE_S + 1
@@ -205,7 +205,7 @@ def test_what_idled_too_long_is_closed_when_another_comes_back() -> None:
     peers.close()
 
 
-def test_closing_twice_frees_one_place(peers: Peers) -> None:
+def test_closing_twice_frees_one_place(peers: PeerConnections) -> None:
     """An exchange may close what it has closed."""
     first, _ = peers.borrow(), peers.borrow()
     first.close()
@@ -215,13 +215,13 @@ def test_closing_twice_frees_one_place(peers: Peers) -> None:
         peers.borrow()
 
 
-class Lending(RuleBasedStateMachine):
+class LendingMachine(RuleBasedStateMachine):
     """Whatever is borrowed, given back, closed or left idle: the count is right."""
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
-        self.peers = Peers(ConnectionPool(3, monotonic=lambda: self.now))
+        self.peers = PeerConnections(ConnectionPool(3, monotonic=lambda: self.now))
         self.lent: list[OriginConnection] = []
 
     @rule(fresh=st.booleans())
@@ -267,7 +267,7 @@ class Lending(RuleBasedStateMachine):
 
 def test_the_count_is_right_whatever_happens() -> None:
     """A place that leaked would shut a host out for ever."""
-    run_state_machine_as_test(Lending, settings=settings(max_examples=examples(20), stateful_step_count=20))
+    run_state_machine_as_test(LendingMachine, settings=settings(max_examples=examples(20), stateful_step_count=20))
 
 
 @pytest.mark.slow

@@ -16,21 +16,21 @@ import pytest
 from core.config.settings import Settings
 from core.layout import Layout
 from proxy.request_log import RequestLogEntry
-from tests.support.proxy_fixtures import Browser, Origin, Proxy, check, ok, records
+from tests.support.proxy_fixtures import ProxyBrowser, ProxyInProcess, ScriptedOrigin, check, ok, records
 
 pytestmark = pytest.mark.proxy
 
 
 @pytest.fixture
-def begin(layout: Layout, settings: Settings, tmp_path: Path) -> Iterator[Callable[..., Proxy]]:
+def begin(layout: Layout, settings: Settings, tmp_path: Path) -> Iterator[Callable[..., ProxyInProcess]]:
     """Starts a proxy; keyword arguments change its `[egress]` settings, `timeout_s` the connecting."""
-    started: list[Proxy] = []
+    started: list[ProxyInProcess] = []
 
-    def starter(timeout_s: float = 5.0, **changes: Any) -> Proxy:
+    def starter(timeout_s: float = 5.0, **changes: Any) -> ProxyInProcess:
         resolve = {**settings.egress.resolve, **changes.pop("resolve", {})}
         egress = replace(settings.egress, resolve=resolve, **changes)
         limits = replace(settings.proxy, connect_timeout_s=timeout_s)
-        started.append(Proxy(layout, replace(settings, egress=egress, proxy=limits), "p", tmp_path))
+        started.append(ProxyInProcess(layout, replace(settings, egress=egress, proxy=limits), "p", tmp_path))
         return started[-1]
 
     yield starter
@@ -58,10 +58,10 @@ def attempts(port: int) -> int:
     return sum(line.split()[2:4] == [f"0100007F:{port:04X}", "02"] for line in lines)
 
 
-async def fetch(proxy: Proxy, *urls: str) -> list[RequestLogEntry]:
+async def fetch(proxy: ProxyInProcess, *urls: str) -> list[RequestLogEntry]:
     """Fetch the URLs in one visit; its ledger."""
     async with proxy.client.visit("p", bucket="b") as visit:
-        browser = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
+        browser = ProxyBrowser(proxy.port, visit.credentials.username, visit.credentials.password)
         for url in urls:
             browser.close()
             if url.startswith("https:"):
@@ -75,7 +75,7 @@ async def fetch(proxy: Proxy, *urls: str) -> list[RequestLogEntry]:
 
 
 async def test_the_facts_of_tls_are_in_the_ledger(
-    begin: Callable[..., Proxy], secure_origin: Origin, certificate: Path
+    begin: Callable[..., ProxyInProcess], secure_origin: ScriptedOrigin, certificate: Path
 ) -> None:
     """Version, cipher, and the certificate's fingerprint, verified or not (C-14)."""
     good, bad = await fetch(begin(), "https://secure.example/", "https://wrong.example/")
@@ -88,7 +88,9 @@ async def test_the_facts_of_tls_are_in_the_ledger(
     assert good.tls_certificate == bad.tls_certificate == hashlib.sha256(der).hexdigest()
 
 
-async def test_the_facts_and_the_verdict_are_in_the_record(begin: Callable[..., Proxy], secure_origin: Origin) -> None:
+async def test_the_facts_and_the_verdict_are_in_the_record(
+    begin: Callable[..., ProxyInProcess], secure_origin: ScriptedOrigin
+) -> None:
     """Whoever has the WARC alone can tell, too; a revisit says what held for itself."""
     proxy = begin()
     urls = ("https://secure.example/", "https://wrong.example/", "http://origin.example/")
@@ -108,7 +110,9 @@ async def test_the_facts_and_the_verdict_are_in_the_record(begin: Callable[..., 
     assert plain.headers["WARC-Protocol"] == "http/1.1"
 
 
-async def test_a_profile_may_insist_on_good_certificates(begin: Callable[..., Proxy], secure_origin: Origin) -> None:
+async def test_a_profile_may_insist_on_good_certificates(
+    begin: Callable[..., ProxyInProcess], secure_origin: ScriptedOrigin
+) -> None:
     """The request is blocked, the reason is the verdict, and nothing is archived."""
     proxy = begin(enforce_tls=True)
     good, bad = await fetch(proxy, "https://secure.example/", "https://wrong.example/")
@@ -131,7 +135,7 @@ async def test_a_profile_may_insist_on_good_certificates(begin: Callable[..., Pr
     ],
 )
 async def test_what_is_refused_is_blocked_and_says_by_what_rule(
-    begin: Callable[..., Proxy], origin: Origin, url: str, reason: str
+    begin: Callable[..., ProxyInProcess], origin: ScriptedOrigin, url: str, reason: str
 ) -> None:
     """And nobody is asked."""
     (entry,) = await fetch(begin(block=("other.example",)), url)
@@ -141,7 +145,7 @@ async def test_what_is_refused_is_blocked_and_says_by_what_rule(
 
 
 async def test_a_redirect_to_a_private_address_is_a_request_like_any_other(
-    begin: Callable[..., Proxy], origin: Origin
+    begin: Callable[..., ProxyInProcess], origin: ScriptedOrigin
 ) -> None:
     """The browser follows it, and is refused."""
     origin.answers["/"] = ok(b"", status="302 Found", more="Location: http://127.1.2.3/\r\n")
@@ -153,13 +157,13 @@ async def test_a_redirect_to_a_private_address_is_a_request_like_any_other(
 
 
 async def test_the_seal_does_not_wait_for_a_connection_that_does_not_come(
-    begin: Callable[..., Proxy], swallower: int
+    begin: Callable[..., ProxyInProcess], swallower: int
 ) -> None:
     """A minute to connect is not a minute for the visit."""
     proxy = begin(60.0, resolve={"silent.example": f"127.0.0.1:{swallower}"})
     before = attempts(swallower)
     async with proxy.client.visit("p", bucket="b") as visit:
-        browser = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
+        browser = ProxyBrowser(proxy.port, visit.credentials.username, visit.credentials.password)
         browser.send_only(
             f"GET http://silent.example/ HTTP/1.1\r\nHost: silent.example\r\n{browser.authorization}\r\n".encode()
         )
@@ -172,7 +176,9 @@ async def test_the_seal_does_not_wait_for_a_connection_that_does_not_come(
     assert [(entry.kept, entry.reason) for entry in entries] == [("failed", "cut: time")]
 
 
-async def test_a_connect_that_gets_no_answer_ends_at_its_time_out(begin: Callable[..., Proxy], swallower: int) -> None:
+async def test_a_connect_that_gets_no_answer_ends_at_its_time_out(
+    begin: Callable[..., ProxyInProcess], swallower: int
+) -> None:
     """Transient: it may work later."""
     proxy = begin(0.3, resolve={"silent.example": f"127.0.0.1:{swallower}"})
     (entry,) = await fetch(proxy, "http://silent.example/")
@@ -182,7 +188,7 @@ async def test_a_connect_that_gets_no_answer_ends_at_its_time_out(begin: Callabl
 
 
 async def test_one_host_gets_no_more_connections_than_the_profile_allows(
-    begin: Callable[..., Proxy], origin: Origin
+    begin: Callable[..., ProxyInProcess], origin: ScriptedOrigin
 ) -> None:
     """Ten at once through two: all are served, over two connections."""
     go = threading.Event()
@@ -195,7 +201,7 @@ async def test_one_host_gets_no_more_connections_than_the_profile_allows(
     proxy = begin(20.0, connections_per_host=2)
     async with proxy.client.visit("p", bucket="b") as visit:
         credentials = visit.credentials
-        browsers = [Browser(proxy.port, credentials.username, credentials.password) for _ in range(10)]
+        browsers = [ProxyBrowser(proxy.port, credentials.username, credentials.password) for _ in range(10)]
         for browser in browsers[:2]:
             browser.send_only(request("/slow", browser))
         while origin.connections < 2:
@@ -219,7 +225,7 @@ async def test_one_host_gets_no_more_connections_than_the_profile_allows(
 
 @pytest.mark.parametrize("tunnel", [False, True])
 async def test_the_origin_gets_the_browsers_headers_in_its_order_and_spelling(
-    begin: Callable[..., Proxy], origin: Origin, secure_origin: Origin, tunnel: bool
+    begin: Callable[..., ProxyInProcess], origin: ScriptedOrigin, secure_origin: ScriptedOrigin, tunnel: bool
 ) -> None:
     """C-14: what differs is this hop's own, and zstd, which no WARC reader decodes."""
     sent = (
@@ -228,7 +234,7 @@ async def test_the_origin_gets_the_browsers_headers_in_its_order_and_spelling(
     )
     proxy = begin()
     async with proxy.client.visit("p", bucket="b") as visit:
-        browser = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
+        browser = ProxyBrowser(proxy.port, visit.credentials.username, visit.credentials.password)
         if tunnel:
             browser.tunnel("secure.example:443")
             headers = sent.format(connection="Connection: keep-alive\r\n")
@@ -252,6 +258,6 @@ async def test_the_origin_gets_the_browsers_headers_in_its_order_and_spelling(
     )
 
 
-def request(path: str, browser: Browser) -> bytes:
+def request(path: str, browser: ProxyBrowser) -> bytes:
     """A request of the browser's, as bytes."""
     return (f"GET http://origin.example{path} HTTP/1.1\r\nHost: origin.example\r\n{browser.authorization}\r\n").encode()

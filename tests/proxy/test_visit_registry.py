@@ -19,16 +19,16 @@ from core.hosts import ProxyEndpoint
 from proxy.control.client import ContextCredentials
 from proxy.visit_registry import VisitRegistry, VisitSession
 from tests.support.examples import examples
-from tests.support.proxy_fixtures import Browser, Origin, Proxy, ProxyProcess, check, records
+from tests.support.proxy_fixtures import ProxyBrowser, ProxyInProcess, ProxyProcess, ScriptedOrigin, check, records
 
 pytestmark = pytest.mark.proxy
 URL = "http://origin.example/page"
 
 
 @contextmanager
-def browser(proxy: Proxy, given: ProxyEndpoint) -> Iterator[Browser]:
+def browser(proxy: ProxyInProcess, given: ProxyEndpoint) -> Iterator[ProxyBrowser]:
     """A client with a visit's credentials."""
-    client = Browser(proxy.port, given.username, given.password)
+    client = ProxyBrowser(proxy.port, given.username, given.password)
     yield client
     client.close()
 
@@ -38,11 +38,11 @@ def token(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-def answers(proxy: Proxy, authorization: str) -> list[int]:
+def answers(proxy: ProxyInProcess, authorization: str) -> list[int]:
     """What a request and a tunnel with that header get; the header may be missing or doubled."""
     said = []
     for method, target in (("GET", URL), ("CONNECT", "secure.example:443")):
-        client = Browser(proxy.port)
+        client = ProxyBrowser(proxy.port)
         client.authorization = authorization
         said.append(client.ask(method, target).status)
         client.close()
@@ -50,7 +50,7 @@ def answers(proxy: Proxy, authorization: str) -> list[int]:
 
 
 async def test_only_the_whole_of_a_visits_credentials_is_a_key(
-    proxy: Proxy, origin: Origin, secure_origin: Origin
+    proxy: ProxyInProcess, origin: ScriptedOrigin, secure_origin: ScriptedOrigin
 ) -> None:
     """No half of them, no mixture, no other spelling or scheme, and not those of a visit that is over."""
     async with proxy.client.visit("over", bucket="b") as over:
@@ -90,7 +90,7 @@ async def test_only_the_whole_of_a_visits_credentials_is_a_key(
     assert secure_origin.requests == []
 
 
-async def test_inside_a_tunnel_nobody_changes_the_visit(proxy: Proxy, secure_origin: Origin) -> None:
+async def test_inside_a_tunnel_nobody_changes_the_visit(proxy: ProxyInProcess, secure_origin: ScriptedOrigin) -> None:
     """The CONNECT said whose it is; credentials in a page's request are not passed on."""
     async with proxy.client.visit("one", bucket="b") as one, proxy.client.visit("two", bucket="b") as two:
         with browser(proxy, one.credentials) as client:
@@ -112,7 +112,7 @@ async def test_inside_a_tunnel_nobody_changes_the_visit(proxy: Proxy, secure_ori
 
 
 async def test_guessing_gets_nothing_and_disturbs_nobody(
-    start_process: Callable[..., ProxyProcess], origin: Origin
+    start_process: Callable[..., ProxyProcess], origin: ScriptedOrigin
 ) -> None:
     """Strangers on many connections are all refused while a visit goes on; nothing is left of them."""
     proxy = start_process()
@@ -120,7 +120,7 @@ async def test_guessing_gets_nothing_and_disturbs_nobody(
 
     def guess(count: int) -> set[int]:
         said = set()
-        stranger = Browser(proxy.port)
+        stranger = ProxyBrowser(proxy.port)
         for _ in range(count):
             stranger.authorization = (
                 f"Proxy-Authorization: Basic {token(f'{secrets.token_hex(8)}:{secrets.token_hex(16)}')}\r\n"
@@ -162,7 +162,9 @@ def test_no_bytes_are_a_key_by_chance(authorization: bytes | None) -> None:
     assert visits.authorised(key) is None
 
 
-async def test_visits_side_by_side_are_never_mixed(proxy: Proxy, origin: Origin, secure_origin: Origin) -> None:
+async def test_visits_side_by_side_are_never_mixed(
+    proxy: ProxyInProcess, origin: ScriptedOrigin, secure_origin: ScriptedOrigin
+) -> None:
     """Four visits with many connections each: every record and every entry is its own page's."""
     names = [f"page-{number}" for number in range(4)]
     hosts = ("http://origin.example", "http://other.example", "https://secure.example")
@@ -217,7 +219,7 @@ METAS = {
 }
 
 
-async def test_warcproxs_header_is_a_header_like_any_other(proxy: Proxy, origin: Origin) -> None:
+async def test_warcproxs_header_is_a_header_like_any_other(proxy: ProxyInProcess, origin: ScriptedOrigin) -> None:
     """C-02: whatever it says is stored as the page sent it; files, buckets and limits are ours."""
     async with proxy.client.visit("p", bucket="b") as visit:
         with browser(proxy, visit.credentials) as client:
@@ -244,7 +246,7 @@ async def test_warcproxs_header_is_a_header_like_any_other(proxy: Proxy, origin:
 
 
 async def test_warcproxs_header_costs_no_memory_and_no_descriptors(
-    start_process: Callable[..., ProxyProcess], origin: Origin
+    start_process: Callable[..., ProxyProcess], origin: ScriptedOrigin
 ) -> None:
     """C-02: no bomb is unpacked, no file opened, however often it comes."""
     proxy = start_process()
@@ -267,7 +269,9 @@ async def test_warcproxs_header_costs_no_memory_and_no_descriptors(
     assert later_rss <= rss + 16_000_000
 
 
-async def test_visits_of_a_shared_context_take_turns(proxy: Proxy, origin: Origin, secure_origin: Origin) -> None:
+async def test_visits_of_a_shared_context_take_turns(
+    proxy: ProxyInProcess, origin: ScriptedOrigin, secure_origin: ScriptedOrigin
+) -> None:
     """Each has what is requested with its token, through new connections and old tunnels alike."""
     shared = ContextCredentials.random()
     way = ProxyEndpoint("127.0.0.1", proxy.port, *shared)
@@ -297,7 +301,7 @@ async def test_visits_of_a_shared_context_take_turns(proxy: Proxy, origin: Origi
     assert not any(b"content-language" in each.lower() for each in origin.requests)
 
 
-async def test_a_late_request_in_a_shared_context_is_refused(proxy: Proxy, origin: Origin) -> None:
+async def test_a_late_request_in_a_shared_context_is_refused(proxy: ProxyInProcess, origin: ScriptedOrigin) -> None:
     """Neither the token of an earlier visit nor none is good; a 407 would cost the credentials."""
     shared = ContextCredentials.random()
     way = ProxyEndpoint("127.0.0.1", proxy.port, *shared)
@@ -322,7 +326,7 @@ async def test_a_late_request_in_a_shared_context_is_refused(proxy: Proxy, origi
         assert [each.method for each in await visit.seal(grace_s=1)] == ["GET", "OPTIONS", "GET"]
 
 
-async def test_a_context_never_has_two_visits(proxy: Proxy) -> None:
+async def test_a_context_never_has_two_visits(proxy: ProxyInProcess) -> None:
     """The second is refused while the first is open, and so are credentials that could be guessed."""
     shared = ContextCredentials.random()
     async with proxy.client.visit("first", bucket="b", shared=shared):

@@ -25,7 +25,7 @@ from proxy.control.client import ProxyClient
 from proxy.process import RunningProxy, run_proxy
 from render.chromium import find_browser
 from tests.support.polling import wait_until
-from tests.support.proxy_fixtures import ROOT, Browser, Origin, Response, check, ok, records
+from tests.support.proxy_fixtures import ROOT, BrowserResponse, ProxyBrowser, ScriptedOrigin, check, ok, records
 
 pytestmark = pytest.mark.proxy
 
@@ -33,7 +33,7 @@ API = ListenAddress()
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenRecord:
     """A record as a client of warcprox finds it."""
 
     kind: str
@@ -45,22 +45,22 @@ class Written:
 
 
 @dataclass
-class Service:
+class WarcproxService:
     """A service that speaks warcprox's protocol, and the folder of its WARCs."""
 
     port: int
     folder: Path
-    origin: Origin
-    secure: Origin
+    origin: ScriptedOrigin
+    secure: ScriptedOrigin
 
     def ask(
         self, path: str, meta: Any = None, *, method: str = "GET", headers: str = "", body: bytes = b""
-    ) -> Response:
+    ) -> BrowserResponse:
         """Send one request through it on a connection of its own; `path` of the origin, or a whole target."""
         if meta is not None:
             headers += f"Warcprox-Meta: {json.dumps(meta)}\r\n"
         url = f"http://127.0.0.1:{self.origin.port}{path}" if path.startswith("/") else path
-        browser = Browser(self.port)
+        browser = ProxyBrowser(self.port)
         try:
             return browser.ask(method, url, headers=headers, body=body)
         finally:
@@ -68,13 +68,13 @@ class Service:
 
     def write(
         self, url: str, *, headers: str = "", meta: Any = None, method: str = "WARCPROX_WRITE_RECORD"
-    ) -> Response:
+    ) -> BrowserResponse:
         """Send a record of four bytes."""
         return self.ask(url, meta, method=method, headers=f"Content-Type: text/plain\r\n{headers}", body=b"text")
 
-    def records(self, ending: str) -> list[Written]:
+    def records(self, ending: str) -> list[WrittenRecord]:
         """The records whose URL ends so, but requests; waits for the first."""
-        found: list[Written] = []
+        found: list[WrittenRecord] = []
 
         def is_there() -> bool:
             found[:] = [each for each in self._all() if each.url.endswith(ending) and each.kind != "request"]
@@ -83,7 +83,7 @@ class Service:
         wait_until(is_there)
         return found
 
-    def archive(self, path: str, meta: Any) -> list[Written]:
+    def archive(self, path: str, meta: Any) -> list[WrittenRecord]:
         """Send one request and return its records, once the service also has counted it and knows its payload."""
         before = self.status()["urls_processed"]
         self.ask(path, meta)
@@ -92,13 +92,13 @@ class Service:
 
     def status(self) -> Any:
         """Ask for the status."""
-        browser = Browser(self.port)
+        browser = ProxyBrowser(self.port)
         try:
             return json.loads(browser.ask("GET", "/status").body)
         finally:
             browser.close()
 
-    def _all(self) -> Iterator[Written]:
+    def _all(self) -> Iterator[WrittenRecord]:
         for path in sorted(self.folder.glob("*.warc*")):
             if not path.exists():  # it was closed, and renamed, after it was listed
                 path = path.with_suffix("")  # noqa: PLW2901
@@ -110,16 +110,16 @@ class Service:
                         block = each.http_headers.to_str().encode() if each.http_headers else b""
                         body = each.content_stream().read()
                         kind = head.get_header("Content-Type") or ""
-                        yield Written(each.rec_type, url, path.name, kind, body, block)
+                        yield WrittenRecord(each.rec_type, url, path.name, kind, body, block)
                 except ArchiveLoadFailed:  # its end is being written
                     return
 
 
 @pytest.fixture(scope="module")
-def origins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Origin, Origin, Path]]:
+def origins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ScriptedOrigin, ScriptedOrigin, Path]]:
     """A plain and a TLS origin, and the certificate."""
     certificate = write_certificate(tmp_path_factory.mktemp("tls") / "origin.pem", "127.0.0.1")
-    plain, secure = Origin(), Origin(certificate)
+    plain, secure = ScriptedOrigin(), ScriptedOrigin(certificate)
     for each in (plain, secure):
         each.answers["/same"] = ok(b"the same payload in both services", mime="text/plain")
     yield plain, secure, certificate
@@ -137,8 +137,10 @@ def our_settings(certificate: Path) -> Settings:
 
 @pytest.fixture(scope="module", params=["stock", "ours"])
 def service(
-    request: pytest.FixtureRequest, origins: tuple[Origin, Origin, Path], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Service]:
+    request: pytest.FixtureRequest,
+    origins: tuple[ScriptedOrigin, ScriptedOrigin, Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[WarcproxService]:
     """Stock warcprox, and ours."""
     folder = tmp_path_factory.mktemp(request.param)
     plain, secure, certificate = origins
@@ -146,7 +148,7 @@ def service(
         if request.param == "stock":
             stock = child("bench.stock_warcprox", str(folder), "0.2", python=REFERENCE_PYTHON)
             port, _ = map(int, stack.enter_context(stock).split())
-            yield Service(port, folder, plain, secure)
+            yield WarcproxService(port, folder, plain, secure)
         else:
             layout = Layout(folder / "collection")
             layout.databases.mkdir(parents=True)
@@ -154,10 +156,10 @@ def service(
                 run_proxy(layout, our_settings(certificate), control=folder / "control", warcprox_api=API)
             )
             assert running.warcprox_api is not None
-            yield Service(running.warcprox_api.server_address[1], layout.archive, plain, secure)
+            yield WarcproxService(running.warcprox_api.server_address[1], layout.archive, plain, secure)
 
 
-def test_status_describes_a_service_of_the_role_warcprox(service: Service) -> None:
+def test_status_describes_a_service_of_the_role_warcprox(service: WarcproxService) -> None:
     """Clients find out by the role what they speak to, and balance by the load."""
     facts = service.status()
 
@@ -171,7 +173,7 @@ def test_status_describes_a_service_of_the_role_warcprox(service: Service) -> No
     ("WARCPROX_WRITE_RECORD", "WARC-Type: metadata\r\n", "metadata"),
     ("PUTMETA", "", "metadata"),
 ])  # fmt: skip
-def test_a_record_is_written_as_it_was_sent(service: Service, method: str, header: str, kind: str) -> None:
+def test_a_record_is_written_as_it_was_sent(service: WarcproxService, method: str, header: str, kind: str) -> None:
     """The target, which may be of any scheme, the type and the block are the client's."""
     url = f"screenshot:https://example.org/{method}/{kind}"
     answer = service.write(url, headers=header, method=method)
@@ -181,12 +183,12 @@ def test_a_record_is_written_as_it_was_sent(service: Service, method: str, heade
     assert (record.kind, record.content_type, record.payload) == (kind, "text/plain", b"text")
 
 
-def test_a_record_without_its_type_is_refused(service: Service) -> None:
+def test_a_record_without_its_type_is_refused(service: WarcproxService) -> None:
     """WARC-Type, Content-Type and Content-Length are required."""
     assert service.write("screenshot:https://example.org/untyped").status == 400
 
 
-def test_a_prefix_names_the_file(service: Service) -> None:
+def test_a_prefix_names_the_file(service: WarcproxService) -> None:
     """Captures and records alike."""
     service.ask("/prefixed", {"warc-prefix": "special"})
     service.write("thumbnail:https://example.org/p", headers="WARC-Type: resource\r\n", meta={"warc-prefix": "special"})
@@ -195,7 +197,7 @@ def test_a_prefix_names_the_file(service: Service) -> None:
     assert {each.filename.split("-")[0] for each in service.records("org/p")} == {"special"}
 
 
-def test_the_prefix_of_a_dash_archives_nothing(service: Service) -> None:
+def test_the_prefix_of_a_dash_archives_nothing(service: WarcproxService) -> None:
     """The response is relayed."""
     answer = service.ask("/unarchived", {"warc-prefix": "-"})
     service.ask("/after-unarchived")
@@ -206,13 +208,13 @@ def test_the_prefix_of_a_dash_archives_nothing(service: Service) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["../up", "a/b", "a\\b"])
-def test_a_prefix_with_a_slash_is_a_bad_request(service: Service, prefix: str) -> None:
+def test_a_prefix_with_a_slash_is_a_bad_request(service: WarcproxService, prefix: str) -> None:
     """It would name a file elsewhere."""
     assert service.ask("/slash", {"warc-prefix": prefix}).status == 400
 
 
 @pytest.mark.parametrize("name", ["dedup-bucket", "captures-bucket", "dedup-buckets"])
-def test_payloads_are_shared_within_a_bucket(service: Service, name: str) -> None:
+def test_payloads_are_shared_within_a_bucket(service: WarcproxService, name: str) -> None:
     """The second is a revisit; in another bucket it is a response."""
 
     def meta(bucket: str) -> dict[str, Any]:
@@ -226,7 +228,7 @@ def test_payloads_are_shared_within_a_bucket(service: Service, name: str) -> Non
     assert kinds == ["response", "revisit", "response"]
 
 
-def test_a_bucket_that_is_only_read_gets_nothing(service: Service) -> None:
+def test_a_bucket_that_is_only_read_gets_nothing(service: WarcproxService) -> None:
     """Payloads are looked up there, and not added."""
     kinds = []
     for number, buckets in enumerate(({"read": "ro"}, {"read": "ro"}, {"read": "rw"}, {"own": "rw", "read": "ro"})):
@@ -237,7 +239,7 @@ def test_a_bucket_that_is_only_read_gets_nothing(service: Service) -> None:
 
 
 @pytest.mark.parametrize("is_compressed", [False, True])
-def test_a_blocked_url_is_refused_with_the_rule(service: Service, is_compressed: bool) -> None:
+def test_a_blocked_url_is_refused_with_the_rule(service: WarcproxService, is_compressed: bool) -> None:
     """403, and the origin is not asked."""
     rules = [{"domain": "bad.example"}, {"substring": "blocked"}]
     packed = base64.b64encode(zlib.compress(json.dumps(rules).encode())).decode()
@@ -253,7 +255,7 @@ def test_a_blocked_url_is_refused_with_the_rule(service: Service, is_compressed:
 
 
 @pytest.mark.parametrize(("name", "status"), [("limits", 420), ("soft-limits", 430)])
-def test_a_reached_limit_is_answered_with_its_counters(service: Service, name: str, status: int) -> None:
+def test_a_reached_limit_is_answered_with_its_counters(service: WarcproxService, name: str, status: int) -> None:
     """The answer has what was counted; the origin is not asked."""
     bucket = f"job-{name}"
     meta = {"stats": {"buckets": [bucket]}, name: {f"{bucket}/total/urls": 2, "other/total/urls": 1}}
@@ -275,7 +277,7 @@ def test_a_reached_limit_is_answered_with_its_counters(service: Service, name: s
     assert {*told["stats"][bucket]} == {"bucket", "total", "new", "revisit"}
 
 
-def test_domains_of_a_bucket_have_counters_of_their_own(service: Service) -> None:
+def test_domains_of_a_bucket_have_counters_of_their_own(service: WarcproxService) -> None:
     """`tally-domains`: a limit of BUCKET:DOMAIN counts the domain's requests only."""
     meta = {
         "stats": {"buckets": [{"bucket": "by-domain", "tally-domains": ["localhost", "example.org"]}]},
@@ -287,7 +289,7 @@ def test_domains_of_a_bucket_have_counters_of_their_own(service: Service) -> Non
     assert service.ask("/domain/address", meta).status == 200
 
 
-def test_capture_metadata_comes_with_the_response(service: Service) -> None:
+def test_capture_metadata_comes_with_the_response(service: WarcproxService) -> None:
     """`accept`: the moment of the capture, in seconds; it is not in the archive."""
     answer = service.ask("/moment", {"accept": ["capture-metadata"]})
     moment = json.loads(answer.headers["warcprox-meta"])["capture-metadata"]["timestamp"]
@@ -301,7 +303,7 @@ def test_capture_metadata_comes_with_the_response(service: Service) -> None:
     ("REJECT", "text/html", False), ("REJECT", "video/", True), ("LIMIT", "text/", True), ("LIMIT", "video/", False),
 ])  # fmt: skip
 def test_responses_of_filtered_types_are_not_archived(
-    service: Service, kind: str, regex: str, is_archived: bool
+    service: WarcproxService, kind: str, regex: str, is_archived: bool
 ) -> None:
     """`mime-type-filters`: REJECT names what is not archived, LIMIT what is."""
     path = f"/filtered/{kind}/{regex.replace('/', '')}"
@@ -314,7 +316,7 @@ def test_responses_of_filtered_types_are_not_archived(
     assert any(each.url.endswith(path) for each in service._all()) is is_archived
 
 
-def test_the_header_goes_no_further(service: Service) -> None:
+def test_the_header_goes_no_further(service: WarcproxService) -> None:
     """Neither the origin nor the archive sees Warcprox-Meta."""
     service.ask("/secretive", {"metadata": {"job": "of the client"}})
     service.records("/secretive")
@@ -324,9 +326,9 @@ def test_the_header_goes_no_further(service: Service) -> None:
     assert b"warcprox-meta" not in request.block.lower()
 
 
-def test_requests_in_a_tunnel_have_the_header_too(service: Service) -> None:
+def test_requests_in_a_tunnel_have_the_header_too(service: WarcproxService) -> None:
     """The prefix of a request by https."""
-    browser = Browser(service.port)
+    browser = ProxyBrowser(service.port)
     browser.tunnel(f"127.0.0.1:{service.secure.port}")
     answer = browser.ask("GET", "/tunnelled", headers='Warcprox-Meta: {"warc-prefix":"inside"}\r\n', tunnel=True)
     browser.close()
@@ -338,7 +340,9 @@ def test_requests_in_a_tunnel_have_the_header_too(service: Service) -> None:
 
 
 @pytest.fixture
-def start(origins: tuple[Origin, Origin, Path], tmp_path: Path) -> Iterator[Callable[[], tuple[Service, RunningProxy]]]:
+def start(
+    origins: tuple[ScriptedOrigin, ScriptedOrigin, Path], tmp_path: Path
+) -> Iterator[Callable[[], tuple[WarcproxService, RunningProxy]]]:
     """Starts ours on one collection, on the same port again."""
     plain, secure, certificate = origins
     layout = Layout(tmp_path / "collection")
@@ -346,7 +350,7 @@ def start(origins: tuple[Origin, Origin, Path], tmp_path: Path) -> Iterator[Call
     ports = [0]
     with ExitStack() as stack:
 
-        def starter() -> tuple[Service, RunningProxy]:
+        def starter() -> tuple[WarcproxService, RunningProxy]:
             stack.close()
             running = stack.enter_context(
                 run_proxy(
@@ -358,12 +362,12 @@ def start(origins: tuple[Origin, Origin, Path], tmp_path: Path) -> Iterator[Call
             )
             assert running.warcprox_api is not None
             ports[0] = running.warcprox_api.server_address[1]
-            return Service(ports[0], layout.archive, plain, secure), running
+            return WarcproxService(ports[0], layout.archive, plain, secure), running
 
         yield starter
 
 
-Starter = Callable[[], tuple[Service, RunningProxy]]
+Starter = Callable[[], tuple[WarcproxService, RunningProxy]]
 
 
 @pytest.mark.parametrize("header", ["Origin: null\r\n", "Sec-Fetch-Site: same-origin\r\n"])
@@ -379,7 +383,7 @@ def test_a_script_writes_no_record(start: Starter, header: str) -> None:
 def test_in_a_tunnel_there_is_neither_status_nor_record(start: Starter) -> None:
     """There ``/status`` is a page of the origin; records are refused."""
     service, _ = start()
-    browser = Browser(service.port)
+    browser = ProxyBrowser(service.port)
     browser.tunnel(f"127.0.0.1:{service.secure.port}")
     status = browser.ask("GET", "/status", tunnel=True)
     record = browser.ask("PUTMETA", "/x", headers="Content-Type: text/plain\r\n", body=b"forged", tunnel=True)
@@ -401,7 +405,7 @@ async def test_a_page_of_a_visit_does_not_reach_the_listener(start: Starter, tmp
     """Though loopback addresses are allowed; nor does a client's own page."""
     service, running = start()
     async with ProxyClient(tmp_path / "control0").visit("p", bucket="b") as visit:
-        browser = Browser(running.proxy.server_address[1], visit.credentials.username, visit.credentials.password)
+        browser = ProxyBrowser(running.proxy.server_address[1], visit.credentials.username, visit.credentials.password)
         by_visit = browser.get(f"http://127.0.0.1:{service.port}/status")
         browser.close()
         await visit.seal(grace_s=0)
@@ -413,7 +417,7 @@ async def test_a_page_of_a_visit_does_not_reach_the_listener(start: Starter, tmp
 def test_the_listener_for_visits_knows_no_client_without_credentials(start: Starter) -> None:
     """The addresses differ in what they ask for."""
     _, running = start()
-    browser = Browser(running.proxy.server_address[1])
+    browser = ProxyBrowser(running.proxy.server_address[1])
     answer = browser.ask("GET", "http://origin.example/status")
     browser.close()
 
@@ -466,7 +470,7 @@ def test_many_prefixes_keep_few_files_open(start: Starter, monkeypatch: pytest.M
 
 @pytest.mark.slow
 @pytest.mark.browser
-def test_brozzler_archives_a_site(origins: tuple[Origin, Origin, Path], tmp_path: Path) -> None:
+def test_brozzler_archives_a_site(origins: tuple[ScriptedOrigin, ScriptedOrigin, Path], tmp_path: Path) -> None:
     """As it is on PyPI: pages and what they load, screenshots, thumbnails, its prefix and blocks."""
     plain, _, certificate = origins
     plain.answers["/site/"] = ok(

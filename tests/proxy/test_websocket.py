@@ -29,7 +29,7 @@ from proxy.websocket import SocketRelay
 from render.browser import Browser as RealBrowser
 from render.chromium import find_browser
 from render.visit import VisitRequest, visit
-from tests.support.proxy_fixtures import Browser, Origin, Proxy, Response, ok, records
+from tests.support.proxy_fixtures import BrowserResponse, ProxyBrowser, ProxyInProcess, ScriptedOrigin, ok, records
 
 pytestmark = pytest.mark.proxy
 
@@ -72,15 +72,15 @@ async def sockets(certificate: Path) -> AsyncIterator[Callable[..., Awaitable[in
 
 
 @pytest.fixture
-def start_at(layout: Layout, settings: Settings, tmp_path: Path) -> Iterator[Callable[..., Proxy]]:
+def start_at(layout: Layout, settings: Settings, tmp_path: Path) -> Iterator[Callable[..., ProxyInProcess]]:
     """Starts a proxy for which these hosts are at these local ports."""
-    started: list[Proxy] = []
+    started: list[ProxyInProcess] = []
 
-    def starter(hosts: dict[str, int], **changes: Any) -> Proxy:
+    def starter(hosts: dict[str, int], **changes: Any) -> ProxyInProcess:
         resolve = {host: f"127.0.0.1:{port}" for host, port in hosts.items()}
         egress = replace(settings.egress, resolve={**settings.egress.resolve, **resolve})
         chosen = replace(settings, egress=egress, proxy=replace(settings.proxy, **changes))
-        started.append(Proxy(layout, chosen, "proxy", tmp_path))
+        started.append(ProxyInProcess(layout, chosen, "proxy", tmp_path))
         return started[-1]
 
     yield starter
@@ -88,10 +88,10 @@ def start_at(layout: Layout, settings: Settings, tmp_path: Path) -> Iterator[Cal
         proxy.stop()
 
 
-def open_socket(proxy: Proxy, visit_: ProxyVisit, url: str) -> connect:
+def open_socket(proxy: ProxyInProcess, visit_: ProxyVisit, url: str) -> connect:
     """A WebSocket as browsers open one through a proxy: in a tunnel, with TLS or without."""
     scheme, _, host = url.partition("://")
-    browser = Browser(proxy.port, visit_.credentials.username, visit_.credentials.password)
+    browser = ProxyBrowser(proxy.port, visit_.credentials.username, visit_.credentials.password)
     browser.ask("CONNECT", f"{host}:{443 if scheme == 'wss' else 80}")
     context = None
     if scheme == "wss":
@@ -101,9 +101,9 @@ def open_socket(proxy: Proxy, visit_: ProxyVisit, url: str) -> connect:
     return connect(f"{url}/chat?room=1", sock=browser.socket, ssl=context, compression=None)
 
 
-def refused(proxy: Proxy, visit_: ProxyVisit, host: str, *lines: str) -> Response:
+def refused(proxy: ProxyInProcess, visit_: ProxyVisit, host: str, *lines: str) -> BrowserResponse:
     """The answer to a handshake that does not become a WebSocket."""
-    browser = Browser(proxy.port, visit_.credentials.username, visit_.credentials.password)
+    browser = ProxyBrowser(proxy.port, visit_.credentials.username, visit_.credentials.password)
     browser.ask("CONNECT", f"{host}:80")
     more = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: eA==\r\n"
     more += "".join(f"{line}\r\n" for line in lines)
@@ -120,7 +120,7 @@ def refused(proxy: Proxy, visit_: ProxyVisit, host: str, *lines: str) -> Respons
     ],
 )
 async def test_a_websocket_is_led_through_and_noted(
-    start_at: Callable[..., Proxy], sockets: Callable[..., Awaitable[int]], url: str, noted: str
+    start_at: Callable[..., ProxyInProcess], sockets: Callable[..., Awaitable[int]], url: str, noted: str
 ) -> None:
     """Every byte both ways; the ledger knows how many, and the archive holds none."""
     tls = url.startswith("wss")
@@ -145,7 +145,7 @@ async def test_a_websocket_is_led_through_and_noted(
 
 
 async def test_websockets_are_refused_when_the_profile_says_so(
-    start_at: Callable[..., Proxy], sockets: Callable[..., Awaitable[int]]
+    start_at: Callable[..., ProxyInProcess], sockets: Callable[..., Awaitable[int]]
 ) -> None:
     """With a clean answer in our own name; the server never hears of it."""
     talked: list[object] = []
@@ -179,7 +179,9 @@ def test_a_handshake_has_no_framing_and_nothing_that_is_for_the_next_hop() -> No
 
 
 @pytest.mark.parametrize("framing", ["Content-Length: 4", "Transfer-Encoding: chunked"])
-async def test_a_handshake_with_a_body_is_refused(start_at: Callable[..., Proxy], origin: Origin, framing: str) -> None:
+async def test_a_handshake_with_a_body_is_refused(
+    start_at: Callable[..., ProxyInProcess], origin: ScriptedOrigin, framing: str
+) -> None:
     """The origin hears nothing of it."""
     proxy = start_at({})
     async with proxy.client.visit("p", bucket="b") as opened:
@@ -192,7 +194,7 @@ async def test_a_handshake_with_a_body_is_refused(start_at: Callable[..., Proxy]
 
 @pytest.mark.parametrize("status", ["403 Forbidden", "200 OK"])
 async def test_a_refused_upgrade_is_a_response_like_any_other(
-    start_at: Callable[..., Proxy], origin: Origin, status: str
+    start_at: Callable[..., ProxyInProcess], origin: ScriptedOrigin, status: str
 ) -> None:
     """It is passed on and archived; the connection can carry another request."""
     origin.answers["/chat"] = ok(b"no sockets here", status=status)
@@ -216,7 +218,7 @@ async def test_a_websocket_goes_only_where_a_request_may(
     layout: Layout, settings: Settings, tmp_path: Path, host: str
 ) -> None:
     """C-03: the metadata service speaks no WebSocket, but who knows what does."""
-    proxy = Proxy(layout, replace(settings, egress=replace(settings.egress, allow=())), "p", tmp_path)
+    proxy = ProxyInProcess(layout, replace(settings, egress=replace(settings.egress, allow=())), "p", tmp_path)
     async with proxy.client.visit("p", bucket="b") as opened:
         answer = refused(proxy, opened, host)
         (entry,) = await opened.seal(grace_s=1)
@@ -228,7 +230,7 @@ async def test_a_websocket_goes_only_where_a_request_may(
 
 
 async def test_the_seal_ends_a_websocket_and_gives_it_no_grace(
-    start_at: Callable[..., Proxy], sockets: Callable[..., Awaitable[int]]
+    start_at: Callable[..., ProxyInProcess], sockets: Callable[..., Awaitable[int]]
 ) -> None:
     """It would never end by itself: a grace of an hour is not waited for."""
     proxy = start_at({"socket.example": await sockets()})
@@ -247,7 +249,7 @@ async def test_the_seal_ends_a_websocket_and_gives_it_no_grace(
 
 
 async def test_a_websockets_bytes_count_against_the_visit(
-    start_at: Callable[..., Proxy], sockets: Callable[..., Awaitable[int]]
+    start_at: Callable[..., ProxyInProcess], sockets: Callable[..., Awaitable[int]]
 ) -> None:
     """C-08: a stream without end is ended by the visit's limit."""
     proxy = start_at({"socket.example": await sockets(flood)}, visit_limit_bytes=1_000_000)
@@ -310,7 +312,7 @@ for (const url of ["ws://socket.example/plain", "wss://secure.example/secret"]) 
 
 @pytest.mark.browser
 async def test_a_real_page_talks_through_websockets(
-    start_at: Callable[..., Proxy], sockets: Callable[..., Awaitable[int]], origin: Origin
+    start_at: Callable[..., ProxyInProcess], sockets: Callable[..., Awaitable[int]], origin: ScriptedOrigin
 ) -> None:
     """Chromium asks for a tunnel for ws:// and for wss://; both are in the ledger."""
     origin.answers["/"] = ok(PAGE)

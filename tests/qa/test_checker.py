@@ -28,7 +28,7 @@ from qa.local_replay import open_collection_replay
 from qa.sample import SampleCandidate
 from render.browser import Browser
 from tests.qa.conftest import drawing, drawn_page, lending
-from tests.support.playback_fixtures import NOW, CollectionBuilder, FullSite, Served, decide, full, png  # noqa: F401 fixtures
+from tests.support.playback_fixtures import NOW, CollectionBuilder, FullSite, ServedCollection, decide, full, png  # noqa: F401 fixtures
 from tests.support.services.ports import free_port
 from tests.support.services.registries import open_registry
 

@@ -13,7 +13,7 @@ from playback.url_paths import Memento, MementoModifier, memento_path
 from qa.copy_view import CopyAddress, CopyView, picture_height_limit, screen_at_capture, view_copy
 from render.browser import Browser
 from tests.qa.conftest import answer, listening
-from tests.support.playback_fixtures import Archived, png
+from tests.support.playback_fixtures import ReplayedCollection, png
 
 pytestmark = pytest.mark.browser
 in_session = pytest.mark.asyncio(loop_scope="session")  # where the browser is
@@ -36,7 +36,9 @@ def of_host(host: str, path: str = "/") -> CopyAddress:
 
 @pytest.mark.playback
 @in_session
-async def test_a_look_tells_picture_text_and_requests(archived: Archived, site: str, browser: Browser) -> None:
+async def test_a_look_tells_picture_text_and_requests(
+    archived: ReplayedCollection, site: str, browser: Browser
+) -> None:
     """Of the whole copy; what it asked for in vain is told as such."""
     archived.builder.response(f"{site}/here.png", png("red", (40, 40)), mime="image/png")
     timestamp = "20260301120000"

@@ -18,9 +18,9 @@ from core.page_manifest import PageInfo, PageResource, VisitOutcome, parse_pagei
 from core.playback_check import LostPart
 from qa import holdings
 from qa.holdings import ROWS_OF_PAGE, HoldingsRow, HoldingsVerifier, text_digest
-from tests.support.commands import Weboid, profile_for
-from tests.support.planted_faults import Held as Record
-from tests.support.planted_faults import Planted, plant
+from tests.support.commands import WeboidRunner, profile_for
+from tests.support.planted_faults import PlantedFault, plant
+from tests.support.planted_faults import RecordFacts as Record
 from tests.support.sites import hosts
 from tests.support.sites.web import TestWeb
 from warc.rebuild import rebuild_index
@@ -37,7 +37,7 @@ def archived(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A gallery, archived twice: the second time all but the page itself are revisits."""
     folder = tmp_path_factory.mktemp("archived")
     groups = {"politeness": {"visits_per_host": 1}, "visit": {"shared_pages": 1}}
-    weboid = Weboid(folder, profile_for(web, folder / "profile.toml", **groups))
+    weboid = WeboidRunner(folder, profile_for(web, folder / "profile.toml", **groups))
     ran = weboid.archive(FIRST, AGAIN)
     assert ran.code == 0, ran.err
     return weboid.collection
@@ -72,7 +72,7 @@ def lost_of(layout: Layout, url: str, page: PageInfo | None = None) -> tuple[Los
 
 def planted(layout: Layout, takes: Callable[[Record], bool], change: Callable[[Record], bytes | None]) -> None:
     """Plant one fault, and rebuild the index as an operator would."""
-    took = plant(layout, [Planted("fault", takes, change)])
+    took = plant(layout, [PlantedFault("fault", takes, change)])
     assert took["fault"]
     rebuild_index(layout, bucket="default")
 

@@ -21,7 +21,7 @@ from qa.local_replay import HOST_MAPPING, open_collection_replay
 from qa.sample import SampleCandidate
 from render.browser import Browser
 from render.chromium import find_browser
-from tests.support.playback_fixtures import NOW, CollectionBuilder, FullSite, Served, decide, full, png  # noqa: F401 fixtures
+from tests.support.playback_fixtures import NOW, CollectionBuilder, FullSite, ServedCollection, decide, full, png  # noqa: F401 fixtures
 
 pytestmark = [pytest.mark.browser, pytest.mark.playback]
 

@@ -35,11 +35,11 @@ NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 URL = "https://a.example/page"
 
 
-class Killed(BaseException):
+class RepairKilled(BaseException):
     """The process dies here."""
 
 
-class Workshop:
+class RepairHarness:
     """Repairs of one collection, whose visits and checks are acted.
 
     Attributes:
@@ -150,16 +150,16 @@ class Workshop:
 
 
 @pytest.fixture
-def workshop(new_place: NewPlace, tmp_path: Path) -> Iterator[Workshop]:
+def workshop(new_place: NewPlace, tmp_path: Path) -> Iterator[RepairHarness]:
     """With every implementation of the frontier."""
     politeness = PolitenessSettings(min_delay_s=0.0, max_delay_s=0.0)
     store = open_registry(Layout(tmp_path))
     with new_place().open(politeness) as frontier:
-        yield Workshop(frontier, store)
+        yield RepairHarness(frontier, store)
     store.close()
 
 
-async def test_what_is_broken_is_captured_again_and_the_better_one_is_known(workshop: Workshop) -> None:
+async def test_what_is_broken_is_captured_again_and_the_better_one_is_known(workshop: RepairHarness) -> None:
     """The item keeps its place in the crawl; its visit is a repair, with a bucket of its own."""
     old = workshop.captured()
 
@@ -182,7 +182,7 @@ async def test_what_is_broken_is_captured_again_and_the_better_one_is_known(work
     assert [each.state for each in workshop.told] == ["done-better"]
 
 
-async def test_a_page_that_became_another_is_not_offered_in_its_place(workshop: Workshop) -> None:
+async def test_a_page_that_became_another_is_not_offered_in_its_place(workshop: RepairHarness) -> None:
     """The site leads to its front page now; both are kept, and the old copy is the better one."""
     old = workshop.captured()
     await workshop.repairs.begin(10)
@@ -195,7 +195,7 @@ async def test_a_page_that_became_another_is_not_offered_in_its_place(workshop: 
     assert "another page" in workshop.told[0].reason
 
 
-async def test_a_capture_is_repaired_once(workshop: Workshop) -> None:
+async def test_a_capture_is_repaired_once(workshop: RepairHarness) -> None:
     """Not again by the next run, nor when it is found broken again."""
     old = workshop.captured()
     await workshop.repairs.begin(10)
@@ -208,7 +208,7 @@ async def test_a_capture_is_repaired_once(workshop: Workshop) -> None:
     assert workshop.item().state is ItemState.DONE
 
 
-async def test_a_repair_is_not_repaired(workshop: Workshop) -> None:
+async def test_a_repair_is_not_repaired(workshop: RepairHarness) -> None:
     """Both are broken: the reviewer is told that playback is at fault, and the old one stays."""
     old = workshop.captured()
     await workshop.repairs.begin(10)
@@ -231,7 +231,7 @@ async def test_a_repair_is_not_repaired(workshop: Workshop) -> None:
     ],
 )
 async def test_where_the_site_gives_nothing_better_the_old_capture_stays(
-    workshop: Workshop, outcome: VisitOutcome, facts: dict[str, Any], state: RepairState
+    workshop: RepairHarness, outcome: VisitOutcome, facts: dict[str, Any], state: RepairState
 ) -> None:
     """As it was, and the reason is told."""
     old = workshop.captured()
@@ -246,7 +246,7 @@ async def test_where_the_site_gives_nothing_better_the_old_capture_stays(
     assert workshop.told[0].reason in row.check.reason
 
 
-async def test_a_visit_that_a_rule_refused_ends_the_repair(workshop: Workshop) -> None:
+async def test_a_visit_that_a_rule_refused_ends_the_repair(workshop: RepairHarness) -> None:
     """There is no manifest: the frontier's books say why."""
     old = workshop.captured()
     await workshop.repairs.begin(10)
@@ -259,7 +259,7 @@ async def test_a_visit_that_a_rule_refused_ends_the_repair(workshop: Workshop) -
     assert "robots: / is disallowed" in workshop.told[0].reason
 
 
-async def test_a_repair_whose_visit_is_to_come_stays_begun(workshop: Workshop) -> None:
+async def test_a_repair_whose_visit_is_to_come_stays_begun(workshop: RepairHarness) -> None:
     """Whoever comes after the visit finishes it."""
     old = workshop.captured()
     await workshop.repairs.begin(10)
@@ -268,7 +268,7 @@ async def test_a_repair_whose_visit_is_to_come_stays_begun(workshop: Workshop) -
     assert workshop.row(old).repair is RepairState.BEGUN
 
 
-async def test_two_broken_captures_of_a_url_share_a_visit(workshop: Workshop) -> None:
+async def test_two_broken_captures_of_a_url_share_a_visit(workshop: RepairHarness) -> None:
     """The site is asked once."""
     first = workshop.captured()
     workshop.frontier.add([NewItem(URL)], now=workshop.now(), again=timedelta(0))
@@ -283,7 +283,7 @@ async def test_two_broken_captures_of_a_url_share_a_visit(workshop: Workshop) ->
     assert workshop.repairs.begun() == []
 
 
-async def test_a_person_says_what_is_to_be_captured_again(workshop: Workshop) -> None:
+async def test_a_person_says_what_is_to_be_captured_again(workshop: RepairHarness) -> None:
     """By calling a copy bad that the machine finds good, or by asking for it, tried before or not."""
     page_id = workshop.captured()
     workshop.found(page_id, verdict=QaVerdict.GOOD, score=1.0)
@@ -302,7 +302,7 @@ async def test_a_person_says_what_is_to_be_captured_again(workshop: Workshop) ->
     assert await workshop.repairs.begin(10) == 1
 
 
-async def test_a_run_begins_no_more_than_it_may(workshop: Workshop) -> None:
+async def test_a_run_begins_no_more_than_it_may(workshop: RepairHarness) -> None:
     """The others wait for the next one."""
     for number in range(3):
         workshop.captured(f"{URL}/{number}")
@@ -311,7 +311,7 @@ async def test_a_run_begins_no_more_than_it_may(workshop: Workshop) -> None:
     assert len(workshop.repairs.wanted(10)) == 1
 
 
-async def test_a_page_that_is_being_visited_is_left_to_the_next_run(workshop: Workshop) -> None:
+async def test_a_page_that_is_being_visited_is_left_to_the_next_run(workshop: RepairHarness) -> None:
     """That visit is no repair: it shares payloads with what is damaged."""
     old = workshop.captured()
     workshop.frontier.add([NewItem(URL)], now=workshop.now(), again=timedelta(0))
@@ -323,7 +323,7 @@ async def test_a_page_that_is_being_visited_is_left_to_the_next_run(workshop: Wo
     assert read_repairs(workshop.frontier) == {}
 
 
-async def test_what_was_taken_down_is_not_captured_again(workshop: Workshop) -> None:
+async def test_what_was_taken_down_is_not_captured_again(workshop: RepairHarness) -> None:
     """Whoever had it taken down does not want another one."""
     old = workshop.captured()
     workshop.withheld.add(old)
@@ -334,7 +334,7 @@ async def test_what_was_taken_down_is_not_captured_again(workshop: Workshop) -> 
     assert workshop.item().state is ItemState.DONE
 
 
-async def test_what_others_wait_for_is_told_from_repairs(workshop: Workshop) -> None:
+async def test_what_others_wait_for_is_told_from_repairs(workshop: RepairHarness) -> None:
     """Whoever repairs is not to begin a crawl that somebody stopped."""
     workshop.captured()
     await workshop.repairs.begin(10)
@@ -345,7 +345,7 @@ async def test_what_others_wait_for_is_told_from_repairs(workshop: Workshop) -> 
     assert workshop.repairs.others_wait()
 
 
-async def test_two_who_finish_a_repair_tell_it_once(workshop: Workshop) -> None:
+async def test_two_who_finish_a_repair_tell_it_once(workshop: RepairHarness) -> None:
     """A run that stays and a command may meet at it."""
     old = workshop.captured()
     await workshop.repairs.begin(10)
@@ -361,7 +361,7 @@ async def test_two_who_finish_a_repair_tell_it_once(workshop: Workshop) -> None:
 
 
 async def test_who_claims_a_repair_has_had_the_time_to_know_it(
-    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+    workshop: RepairHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The order is given before the item is queued, and what is claimed in between is left alone."""
     old = workshop.captured()
@@ -386,7 +386,7 @@ async def test_who_claims_a_repair_has_had_the_time_to_know_it(
     assert defaults["reach_s"] >= ORDERS_POLL_S
 
 
-async def test_what_is_no_web_address_cannot_be_repaired(workshop: Workshop) -> None:
+async def test_what_is_no_web_address_cannot_be_repaired(workshop: RepairHarness) -> None:
     """An index may hold anything."""
     workshop.found("p", "urn:uuid:1")
 
@@ -395,7 +395,7 @@ async def test_what_is_no_web_address_cannot_be_repaired(workshop: Workshop) -> 
     assert workshop.row("p").repair is RepairState.FAILED
 
 
-async def test_a_frontier_that_is_gone_lets_a_repair_start_again(workshop: Workshop) -> None:
+async def test_a_frontier_that_is_gone_lets_a_repair_start_again(workshop: RepairHarness) -> None:
     """Nobody visited the page."""
     old = workshop.captured()
     await workshop.repairs.begin(10)
@@ -408,14 +408,14 @@ async def test_a_frontier_that_is_gone_lets_a_repair_start_again(workshop: Works
     assert workshop.row(old).repair is RepairState.WANTED
 
 
-def _dying(workshop: Workshop, name: str, monkeypatch: pytest.MonkeyPatch, *, after: bool) -> None:
+def _dying(workshop: RepairHarness, name: str, monkeypatch: pytest.MonkeyPatch, *, after: bool) -> None:
     """Die at the frontier's verb, before it or after it."""
     verb: Callable[..., Any] = getattr(workshop.frontier, name)
 
     def die(*args: Any, **kwargs: Any) -> Any:
         if after:
             verb(*args, **kwargs)
-        raise Killed
+        raise RepairKilled
 
     monkeypatch.setattr(workshop.frontier, name, die)
 
@@ -424,13 +424,13 @@ def _dying(workshop: Workshop, name: str, monkeypatch: pytest.MonkeyPatch, *, af
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("elsewhere", [False, True])
 async def test_who_is_killed_at_any_step_asks_the_site_once(
-    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, verb: str, *, after: bool, elsewhere: bool
+    workshop: RepairHarness, monkeypatch: pytest.MonkeyPatch, verb: str, *, after: bool, elsewhere: bool
 ) -> None:
     """Somebody else may have visited meanwhile what was queued; the repair ends all the same."""
     old = workshop.captured()
     with monkeypatch.context() as patch:
         _dying(workshop, verb, patch, after=after)
-        with suppress(Killed):
+        with suppress(RepairKilled):
             await workshop.repairs.begin(10)
             workshop.visit()
             await workshop.repairs.finish()

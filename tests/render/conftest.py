@@ -45,7 +45,7 @@ USER, PASSWORD = "visit-1", "secret"
 
 
 @dataclass
-class Asked:
+class SeenRequest:
     """A request as a server saw it."""
 
     method: str
@@ -64,11 +64,11 @@ class Asked:
 Answer = tuple[int, dict[str, str], bytes]
 
 
-class Site:
+class RenderSite:
     """The web: every host answers the same paths."""
 
     def __init__(self) -> None:
-        self.asked: list[Asked] = []
+        self.asked: list[SeenRequest] = []
         self.port = 0
         self.tasks: set[asyncio.Task[None]] = set()
         self.arrived = asyncio.Condition()
@@ -81,13 +81,13 @@ class Site:
         """Every path asked for, in order."""
         return [asked.path for asked in self.asked]
 
-    async def until_asked(self, path: str) -> Asked:
+    async def until_asked(self, path: str) -> SeenRequest:
         """The first request for that path, waited for."""
         async with asyncio.timeout(120), self.arrived:
             await self.arrived.wait_for(lambda: path in self.paths())
         return next(asked for asked in self.asked if asked.path == path)
 
-    async def serve(self, asked: Asked, writer: asyncio.StreamWriter) -> None:
+    async def serve(self, asked: SeenRequest, writer: asyncio.StreamWriter) -> None:
         """Write the answer to one request."""
         self.asked.append(asked)
         async with self.arrived:
@@ -196,7 +196,7 @@ class Site:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        handle: Callable[[Asked, asyncio.StreamWriter], Any],
+        handle: Callable[[SeenRequest, asyncio.StreamWriter], Any],
     ) -> None:
         """Answer the requests of one connection until it closes."""
         task = asyncio.current_task()
@@ -218,7 +218,7 @@ class Site:
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
 
-async def read_request(reader: asyncio.StreamReader) -> Asked | None:
+async def read_request(reader: asyncio.StreamReader) -> SeenRequest | None:
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError:
@@ -227,18 +227,18 @@ async def read_request(reader: asyncio.StreamReader) -> Asked | None:
     method, target, _ = first.split(" ", 2)
     headers = {k.lower(): v.strip() for k, _, v in (line.partition(":") for line in rest)}
     await reader.readexactly(int(headers.get("content-length", "0")))
-    return Asked(method, headers.get("host", ""), target, headers)
+    return SeenRequest(method, headers.get("host", ""), target, headers)
 
 
 @dataclass(frozen=True)
-class Authority:
+class TlsAuthority:
     """A certificate authority and what it signed."""
 
     spki: str
     context: ssl.SSLContext
 
 
-def make_authority(folder: Path) -> Authority:
+def make_authority(folder: Path) -> TlsAuthority:
     """A fresh authority with one certificate for every host of the tests."""
     key, leaf_key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"Test CA {folder.name}")])
@@ -277,18 +277,18 @@ def make_authority(folder: Path) -> Authority:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pem)
     der = key.public_key().public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-    return Authority(base64.b64encode(hashlib.sha256(der).digest()).decode(), context)
+    return TlsAuthority(base64.b64encode(hashlib.sha256(der).digest()).decode(), context)
 
 
 @dataclass
 class StrictProxy:
     """A proxy that asks for credentials and then answers for every host of `site`."""
 
-    site: Site
+    site: RenderSite
     context: ssl.SSLContext
     port: int = 0
-    asked: list[Asked] = field(default_factory=list)
-    refused: list[Asked] = field(default_factory=list)
+    asked: list[SeenRequest] = field(default_factory=list)
+    refused: list[SeenRequest] = field(default_factory=list)
 
     def endpoint(self, user: str = USER, password: str = PASSWORD) -> ProxyEndpoint:
         """The proxy as a visit is told of it."""
@@ -297,7 +297,7 @@ class StrictProxy:
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection of the browser."""
 
-        async def handle(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        async def handle(asked: SeenRequest, writer: asyncio.StreamWriter) -> None:
             user = credentials(asked.headers.get("proxy-authorization", ""))
             if user is None:
                 self.refused.append(asked)
@@ -312,7 +312,7 @@ class StrictProxy:
         await self.site.converse(reader, writer, handle)
 
     async def tunnel(
-        self, connect: Asked, user: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, connect: SeenRequest, user: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         """Take over the tunnel, as the site itself."""
         if connect.path.startswith("refused."):
@@ -323,7 +323,7 @@ class StrictProxy:
         while (asked := await read_request(reader)) is not None:
             await self.forward(replace(asked, scheme="https", user=user), writer)
 
-    async def forward(self, asked: Asked, writer: asyncio.StreamWriter) -> None:
+    async def forward(self, asked: SeenRequest, writer: asyncio.StreamWriter) -> None:
         """Note the request and have the site answer it."""
         self.asked.append(asked)
         await self.site.serve(asked, writer)
@@ -343,20 +343,20 @@ def clock() -> SystemClock:
 
 
 @pytest.fixture(scope="session")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+def authority(tmp_path_factory: pytest.TempPathFactory) -> TlsAuthority:
     return make_authority(tmp_path_factory.mktemp("ca"))
 
 
 @pytest.fixture(scope="session")
-def stranger(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> TlsAuthority:
     """An authority that nobody told the browser to trust."""
     return make_authority(tmp_path_factory.mktemp("stranger"))
 
 
 @contextlib.asynccontextmanager
-async def serving() -> AsyncIterator[Site]:
+async def serving() -> AsyncIterator[RenderSite]:
     """A site that listens during the block."""
-    site = Site()
+    site = RenderSite()
     server = await asyncio.start_server(site.connected, "127.0.0.1", 0)
     site.port = server.sockets[0].getsockname()[1]
     yield site
@@ -366,13 +366,13 @@ async def serving() -> AsyncIterator[Site]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def site() -> AsyncIterator[Site]:
+async def site() -> AsyncIterator[RenderSite]:
     async with serving() as site:
         yield site
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def proxy(site: Site, authority: Authority) -> AsyncIterator[StrictProxy]:
+async def proxy(site: RenderSite, authority: TlsAuthority) -> AsyncIterator[StrictProxy]:
     proxy = StrictProxy(site, authority.context)
     server = await asyncio.start_server(proxy.connected, "127.0.0.1", 0)
     proxy.port = server.sockets[0].getsockname()[1]
@@ -383,7 +383,7 @@ async def proxy(site: Site, authority: Authority) -> AsyncIterator[StrictProxy]:
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def browser(authority: Authority, clock: SystemClock) -> AsyncIterator[Browser]:
+async def browser(authority: TlsAuthority, clock: SystemClock) -> AsyncIterator[Browser]:
     """One browser for all tests of a run; each visit has a context of its own."""
     executable = find_browser()
     async with await Browser.launch(
@@ -399,7 +399,9 @@ def settings() -> VisitSettings:
 
 
 @pytest.fixture
-def look(browser: Browser, site: Site, settings: VisitSettings, clock: SystemClock) -> Callable[..., Awaitable[Visit]]:
+def look(
+    browser: Browser, site: RenderSite, settings: VisitSettings, clock: SystemClock
+) -> Callable[..., Awaitable[Visit]]:
     """Visit a path of the site, or a URL through a proxy, with some settings changed."""
 
     async def look(target: str, proxy: ProxyEndpoint | None = None, **changes: Any) -> Visit:

@@ -19,7 +19,7 @@ from render.behaviours.catalog import NO_BEHAVIOURS
 from render.browser import Browser
 from render.chromium import find_browser
 from render.visit import Visit, VisitRequest, visit
-from tests.render.conftest import Site
+from tests.render.conftest import RenderSite
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -128,7 +128,7 @@ async def test_a_scene_is_drawn_by_software(look: Look) -> None:
 
 
 async def test_a_scene_that_cannot_be_drawn_is_noted(
-    look: Look, site: Site, settings: VisitSettings, clock: SystemClock, monkeypatch: pytest.MonkeyPatch
+    look: Look, site: RenderSite, settings: VisitSettings, clock: SystemClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By WebGPU, which the browser has no adapter for; by WebGL where it has no rasteriser, or lost its own."""
     note = "scenes: 1 not drawn, the browser has no WebGL or WebGPU for them."
@@ -146,7 +146,7 @@ async def test_a_scene_that_cannot_be_drawn_is_noted(
 
 @pytest.mark.parametrize("query", ["", "?once"])
 async def test_a_scene_that_is_drawn_for_ever_holds_up_no_other_page(
-    site: Site, settings: VisitSettings, clock: SystemClock, monkeypatch: pytest.MonkeyPatch, query: str
+    site: RenderSite, settings: VisitSettings, clock: SystemClock, monkeypatch: pytest.MonkeyPatch, query: str
 ) -> None:
     """Its process is ended, by which the page goes on without it; the browser is replaced soon."""
     monkeypatch.setattr("render.visit.ANSWER_LIMIT_S", 2.0)
@@ -160,7 +160,7 @@ async def test_a_scene_that_is_drawn_for_ever_holds_up_no_other_page(
         assert browser.recycle_due() == "scene"
 
 
-async def test_letters_without_a_font_are_noted(site: Site, settings: VisitSettings, clock: SystemClock) -> None:
+async def test_letters_without_a_font_are_noted(site: RenderSite, settings: VisitSettings, clock: SystemClock) -> None:
     """By script, where they are drawn as boxes; letters that some font has are not."""
     executable = find_browser()
     with tempfile.TemporaryDirectory() as name:

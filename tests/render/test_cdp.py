@@ -20,7 +20,7 @@ from tests.support.examples import examples
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-class Peer:
+class BrowserPeer:
     """The browser's side of the pipe."""
 
     def __init__(self) -> None:
@@ -52,13 +52,13 @@ class Peer:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def peer() -> AsyncIterator[Peer]:
-    peer = Peer()
+async def peer() -> AsyncIterator[BrowserPeer]:
+    peer = BrowserPeer()
     yield peer
     peer.close()
 
 
-async def test_an_answer_reaches_who_asked(peer: Peer) -> None:
+async def test_an_answer_reaches_who_asked(peer: BrowserPeer) -> None:
     """Commands given at once are sent at once; answers may come in any order."""
     first = asyncio.ensure_future(peer.connection.send("A.a", {"x": 1}, "session"))
     second = asyncio.ensure_future(peer.connection.send("B.b"))
@@ -69,7 +69,7 @@ async def test_an_answer_reaches_who_asked(peer: Peer) -> None:
     assert [each.get("sessionId") for each in asked] == ["session", None]
 
 
-async def test_a_refusal_names_its_command(peer: Peer) -> None:
+async def test_a_refusal_names_its_command(peer: BrowserPeer) -> None:
     """The browser's own words are kept."""
     going = asyncio.ensure_future(peer.connection.send("A.a"))
     await asyncio.sleep(0)
@@ -79,7 +79,7 @@ async def test_a_refusal_names_its_command(peer: Peer) -> None:
         await going
 
 
-async def test_events_go_to_their_session(peer: Peer) -> None:
+async def test_events_go_to_their_session(peer: BrowserPeer) -> None:
     """The browser's own, a session's, and nobody's."""
     heard: list[tuple[str, str]] = []
     done = asyncio.Event()
@@ -100,7 +100,7 @@ async def test_events_go_to_their_session(peer: Peer) -> None:
     assert heard == [("", "T.browser"), ("s", "T.session")]
 
 
-async def test_events_that_nobody_reads_are_not_decoded(peer: Peer) -> None:
+async def test_events_that_nobody_reads_are_not_decoded(peer: BrowserPeer) -> None:
     """Not even looked at: the text behind the name need not be JSON."""
     heard: list[str] = []
     done = asyncio.Event()
@@ -121,7 +121,7 @@ async def test_events_that_nobody_reads_are_not_decoded(peer: Peer) -> None:
 @given(texts=st.lists(st.text(max_size=60), min_size=1, max_size=8), cuts=st.lists(st.integers(0, 400), max_size=12))
 async def test_messages_survive_any_chunking(texts: list[str], cuts: list[int]) -> None:
     """However the pipe cuts the bytes, the same messages come out."""
-    peer = Peer()
+    peer = BrowserPeer()
     heard: list[str] = []
     done = asyncio.Event()
 
@@ -143,7 +143,7 @@ async def test_messages_survive_any_chunking(texts: list[str], cuts: list[int]) 
     assert heard == texts
 
 
-async def test_a_long_answer_arrives_whole(peer: Peer) -> None:
+async def test_a_long_answer_arrives_whole(peer: BrowserPeer) -> None:
     """A screenshot may be thirty million characters."""
     going = asyncio.ensure_future(peer.connection.send("A.a"))
     await asyncio.sleep(0)
@@ -162,7 +162,7 @@ async def test_a_long_answer_arrives_whole(peer: Peer) -> None:
     assert len((await going)["data"]) == 30_000_000
 
 
-async def test_commands_wait_for_a_slow_reader(peer: Peer) -> None:
+async def test_commands_wait_for_a_slow_reader(peer: BrowserPeer) -> None:
     """A pipe that is full takes the rest later, in order."""
     for number in range(100):
         peer.connection.post("A.a", {"number": number, "padding": "x" * 10_000})
@@ -179,7 +179,7 @@ async def test_commands_wait_for_a_slow_reader(peer: Peer) -> None:
     assert numbers == list(range(100))
 
 
-async def test_a_dead_browser_fails_everybody(peer: Peer) -> None:
+async def test_a_dead_browser_fails_everybody(peer: BrowserPeer) -> None:
     """Who waits is told, and so is who comes later."""
     going = asyncio.ensure_future(peer.connection.send("A.a"))
     await asyncio.sleep(0)
@@ -193,7 +193,7 @@ async def test_a_dead_browser_fails_everybody(peer: Peer) -> None:
     assert peer.connection.closed.is_set()
 
 
-async def test_an_ended_session_fails_its_own_commands_only(peer: Peer) -> None:
+async def test_an_ended_session_fails_its_own_commands_only(peer: BrowserPeer) -> None:
     """A crashed page does not answer any more."""
     gone = asyncio.ensure_future(peer.connection.send("A.a", {}, "gone"))
     here = asyncio.ensure_future(peer.connection.send("B.b", {}, "here"))
@@ -206,7 +206,7 @@ async def test_an_ended_session_fails_its_own_commands_only(peer: Peer) -> None:
     assert await here == {}
 
 
-async def test_what_is_no_json_ends_the_connection(peer: Peer) -> None:
+async def test_what_is_no_json_ends_the_connection(peer: BrowserPeer) -> None:
     """There is no telling where the next message starts."""
     os.write(peer.write_fd, b"{oops\0")
     async with asyncio.timeout(120):
@@ -216,7 +216,7 @@ async def test_what_is_no_json_ends_the_connection(peer: Peer) -> None:
         await peer.connection.send("A.a")
 
 
-async def test_a_cancelled_command_is_forgotten(peer: Peer) -> None:
+async def test_a_cancelled_command_is_forgotten(peer: BrowserPeer) -> None:
     """Its late answer disturbs nobody."""
     going = asyncio.ensure_future(peer.connection.send("A.a"))
     await asyncio.sleep(0)

@@ -19,7 +19,7 @@ from render.network_log import (
 MAIN = "main-frame"
 
 
-class Story:
+class EventStory:
     """A log and the events that it is told."""
 
     def __init__(self, limit: int = 100) -> None:
@@ -49,7 +49,7 @@ class Story:
 
 def test_a_request_is_told_with_its_response() -> None:
     """Without its fragment."""
-    story = Story()
+    story = EventStory()
     story.ask("1", "http://a/b#c")
     story.answer("1", 404)
     story.tell("loadingFinished", requestId="1")
@@ -61,7 +61,7 @@ def test_a_request_is_told_with_its_response() -> None:
 
 def test_each_hop_of_a_redirect_is_an_entry() -> None:
     """With the status that redirected."""
-    story = Story()
+    story = EventStory()
     redirect = {"status": 301, "mimeType": "", "url": "http://a/1"}
     story.ask("1", "http://a/1", "Document", frameId=MAIN)
     story.ask("1", "http://a/2", "Document", frameId=MAIN, redirectResponse=redirect)
@@ -73,7 +73,7 @@ def test_each_hop_of_a_redirect_is_an_entry() -> None:
 
 def test_data_urls_are_left_out() -> None:
     """They ask nobody for anything."""
-    story = Story()
+    story = EventStory()
     for url in ("data:image/png;base64,AA", "blob:http://a/1", "about:blank", "chrome://x"):
         story.ask(url, url)
 
@@ -83,7 +83,7 @@ def test_data_urls_are_left_out() -> None:
 
 def test_a_cached_response_is_marked() -> None:
     """From memory or from disk."""
-    story = Story()
+    story = EventStory()
     story.ask("1", "http://a/1")
     story.tell("requestServedFromCache", requestId="1")
     story.ask("2", "http://a/2")
@@ -99,7 +99,7 @@ def test_a_cached_response_is_marked() -> None:
 
 def test_a_304_for_what_a_page_had_in_memory_is_a_cached_response() -> None:
     """A script that asks with a condition of its own is given the 304 itself."""
-    story = Story()
+    story = EventStory()
     for number, kind in enumerate(("Stylesheet", "Fetch")):
         story.ask(str(number), f"http://a/{number}", kind)
         story.answer(str(number), 304, kind)
@@ -109,7 +109,7 @@ def test_a_304_for_what_a_page_had_in_memory_is_a_cached_response() -> None:
 
 def test_a_failure_keeps_its_reason() -> None:
     """What blocked it says more than the error that followed."""
-    story = Story()
+    story = EventStory()
     for number, told in enumerate(({"errorText": "net::ERR_FAILED"}, {"errorText": "x", "blockedReason": "csp"}, {})):
         story.ask(str(number), "http://a/")
         story.log.handle_event("Network.loadingFailed", {"requestId": str(number), **told}, owner="tab", now=0.0)
@@ -119,7 +119,7 @@ def test_a_failure_keeps_its_reason() -> None:
 
 def test_only_the_main_frames_document_counts() -> None:
     """A frame's document is one request among others."""
-    story = Story()
+    story = EventStory()
     story.ask("1", "http://a/", "Document", frameId="inner")
     story.answer("1", kind="Document", frameId="inner")
     story.ask("2", "http://a/", "Document", frameId=MAIN)
@@ -131,7 +131,7 @@ def test_only_the_main_frames_document_counts() -> None:
 
 def test_an_image_holds_the_page_until_it_came() -> None:
     """However long it takes."""
-    story = Story()
+    story = EventStory()
     story.ask("1", "http://a/")
 
     assert story.log.holding_until(10_000.0) == float("inf")
@@ -141,7 +141,7 @@ def test_an_image_holds_the_page_until_it_came() -> None:
 
 def test_a_long_poll_holds_the_page_for_a_while() -> None:
     """It may never answer."""
-    story = Story()
+    story = EventStory()
     story.ask("1", "http://a/", "Fetch")
 
     assert story.log.holding_until(PATIENCE_S / 2) == PATIENCE_S
@@ -150,7 +150,7 @@ def test_a_long_poll_holds_the_page_for_a_while() -> None:
 
 def test_streams_never_hold_the_page() -> None:
     """Event streams, pings and sockets are not waited for."""
-    story = Story()
+    story = EventStory()
     for kind in ("EventSource", "Ping", "Prefetch"):
         story.ask(kind, "http://a/", kind)
     story.tell("webSocketCreated", requestId="ws", url="wss://a/socket")
@@ -161,7 +161,7 @@ def test_streams_never_hold_the_page() -> None:
 
 def test_a_worker_that_ended_holds_nothing() -> None:
     """Nobody will tell how its requests ended."""
-    story = Story()
+    story = EventStory()
     story.tell(
         "requestWillBeSent", owner="worker", requestId="1", type="Script", request={"url": "http://a/", "method": "GET"}
     )
@@ -173,7 +173,7 @@ def test_a_worker_that_ended_holds_nothing() -> None:
 
 def test_the_log_is_bounded() -> None:
     """What is over the limit is not kept, and that is told."""
-    story = Story(limit=3)
+    story = EventStory(limit=3)
     for number in range(10):
         story.ask(str(number), "http://a/")
 
@@ -191,7 +191,7 @@ def test_the_proxys_own_errors_are_told_apart() -> None:
 @given(st.lists(st.sampled_from(["ask", "answer", "finish", "fail", "redirect"]), max_size=30))
 def test_nothing_is_open_once_everything_ended(steps: list[str]) -> None:
     """Whatever the order of events, each request is told once and ends once."""
-    story = Story()
+    story = EventStory()
     asked = 0
     for step in steps:
         match step:
@@ -224,7 +224,7 @@ def test_a_fragment_is_everything_behind_the_first_hash(url: str, fragment: str)
 
 def test_an_answered_fetch_holds_only_for_a_moment() -> None:
     """Whoever does not read the body leaves it open for ever."""
-    story = Story()
+    story = EventStory()
     story.ask("1", "http://a/", "Fetch")
     assert story.log.holding_until(1.0) == PATIENCE_S
 
@@ -236,7 +236,7 @@ def test_an_answered_fetch_holds_only_for_a_moment() -> None:
 
 def test_a_poll_is_no_news_and_soon_holds_nothing() -> None:
     """What is asked for at one path again and again, whatever its query."""
-    story = Story()
+    story = EventStory()
     for number in range(POLL_HELD_TIMES):
         story.ask(f"{number}", f"http://a/poll?{number}", "XHR")
         story.tell("loadingFinished", requestId=f"{number}")
@@ -249,7 +249,7 @@ def test_a_poll_is_no_news_and_soon_holds_nothing() -> None:
 
 def test_many_images_of_one_path_are_no_poll() -> None:
     """A page asks for them once each, however alike their URLs are."""
-    story = Story()
+    story = EventStory()
     for number in range(2 * POLL_HELD_TIMES):
         story.ask(f"{number}", f"http://a/image?{number}")
 
@@ -259,7 +259,7 @@ def test_many_images_of_one_path_are_no_poll() -> None:
 
 def test_only_scripts_make_a_page_scripted() -> None:
     """Images and style sheets can do nothing by themselves."""
-    story = Story()
+    story = EventStory()
     story.ask("1", "http://a/image")
     story.ask("2", "http://a/style", "Stylesheet")
     assert not story.log.scripted

@@ -16,7 +16,7 @@ from render.browser import Browser
 from render.chromium import BrowserExecutable, BrowserKind, find_browser
 from render.sign_in import SiteSession, check_hosts, confine_to_hosts, covers_host_of, display_variables, open_sign_in
 from render.visit import VisitRequest, visit
-from tests.render.conftest import Asked, read_request
+from tests.render.conftest import SeenRequest, read_request
 
 FORM = b"""<!doctype html><title>Log in</title>
 <form method=post action=/enter><input name=user><input name=word type=password></form>"""
@@ -28,11 +28,11 @@ fetch("/ready");
 </script>"""
 
 
-class Members:
+class MemberSite:
     """A site whose pages know who is logged in; every host answers alike."""
 
     def __init__(self) -> None:
-        self.asked: list[Asked] = []
+        self.asked: list[SeenRequest] = []
         self.port = 0
         self.ready = asyncio.Event()
 
@@ -50,7 +50,7 @@ class Members:
         finally:
             writer.close()
 
-    def answer(self, asked: Asked) -> bytes:
+    def answer(self, asked: SeenRequest) -> bytes:
         """The form, the way in, and what is behind it."""
         if asked.path == "/enter":
             return (
@@ -68,7 +68,7 @@ class Members:
 
 
 @asynccontextmanager
-async def serving(members: Members) -> AsyncIterator[Members]:
+async def serving(members: MemberSite) -> AsyncIterator[MemberSite]:
     server = await asyncio.start_server(members.connected, "127.0.0.1", 0)
     members.port = server.sockets[0].getsockname()[1]
     try:
@@ -78,12 +78,12 @@ async def serving(members: Members) -> AsyncIterator[Members]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def members() -> AsyncIterator[Members]:
-    async with serving(Members()) as site:
+async def members() -> AsyncIterator[MemberSite]:
+    async with serving(MemberSite()) as site:
         yield site
 
 
-async def log_in(members: Members) -> SiteSession:
+async def log_in(members: MemberSite) -> SiteSession:
     """What the site knows a person by who logged in and closed the window."""
     async with open_sign_in(members.url("/"), find_browser(), screen=None) as opened:
         watching = asyncio.create_task(opened.watch())
@@ -104,7 +104,7 @@ async def log_in(members: Members) -> SiteSession:
 @pytest.mark.browser
 @pytest.mark.asyncio(loop_scope="session")
 async def test_what_a_person_logged_in_to_is_visited_as_that_person(
-    members: Members, browser: Browser, settings: VisitSettings, clock: Any
+    members: MemberSite, browser: Browser, settings: VisitSettings, clock: Any
 ) -> None:
     """The cookie that no script sees, and local storage before the page's first script."""
     session = await log_in(members)

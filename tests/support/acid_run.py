@@ -21,9 +21,9 @@ from render.behaviours.catalog import NO_BEHAVIOURS
 from render.browser import Browser
 from render.chromium import find_browser
 from render.visit import VisitRequest, visit
-from tests.support.commands import Ran, Weboid
-from tests.support.sites.acid_cell import SIZE, VISITED, Cell, place
-from tests.support.sites.http1 import Seen
+from tests.support.commands import CommandResult, WeboidRunner
+from tests.support.sites.acid_cell import SIZE, VISITED, AcidCell, place
+from tests.support.sites.http1 import LoggedRequest
 from tests.support.stored_records import index, records
 
 _COPY = re.compile(r"https?://[^\"\s]+/c/\d{14}/[^\"\s<]+")
@@ -31,7 +31,7 @@ _READERS = 4
 
 
 @dataclass(slots=True)
-class Result:
+class CellResult:
     """What became of a cell.
 
     Attributes:
@@ -45,7 +45,7 @@ class Result:
         strays: URLs outside of playback that the copy asked for.
     """
 
-    cell: Cell
+    cell: AcidCell
     page: PageInfo | None = None
     missing: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Result:
     strays: list[str] = field(default_factory=list)
 
 
-def archive(weboid: Weboid, cells: Sequence[Cell]) -> tuple[Ran, list[Result]]:
+def archive(weboid: WeboidRunner, cells: Sequence[AcidCell]) -> tuple[CommandResult, list[CellResult]]:
     """`weboid archive` on every cell, and what is in the collection then."""
     (weboid.folder / "urls.txt").write_text("\n".join(each.url for each in cells))
     ran = weboid.archive("--list", "urls.txt")
@@ -73,7 +73,7 @@ def archive(weboid: Weboid, cells: Sequence[Cell]) -> tuple[Ran, list[Result]]:
     whole = written & {row[0] for row in rows}
     results = []
     for cell in cells:
-        result = Result(cell)
+        result = CellResult(cell)
         if (manifest := payloads.get(f"urn:pageinfo:{cell.url}")) is not None:
             result.page = parse_pageinfo(manifest)
         result.missing = [url for url in (cell.url, *cell.must) if url not in whole]
@@ -100,7 +100,7 @@ def shares(picture: bytes, count: int) -> list[float]:
 
 
 @contextmanager
-def served(weboid: Weboid) -> Iterator[str]:
+def served(weboid: WeboidRunner) -> Iterator[str]:
     """`weboid serve` as a user starts it; its address."""
     process = weboid.start("serve", "--listen", "127.0.0.1:0")
     assert process.stdout is not None
@@ -112,7 +112,7 @@ def served(weboid: Weboid) -> Iterator[str]:
         process.communicate(timeout=120)
 
 
-async def play(address: str, results: Sequence[Result]) -> None:
+async def play(address: str, results: Sequence[CellResult]) -> None:
     """Open every copy in a browser that can reach this machine only, and note what it shows."""
     clock = SystemClock()
     settings = VisitSettings(full_page=False, thumbnail=False, dom=False, favicon=False, settle_s=0.2)
@@ -152,7 +152,7 @@ async def play(address: str, results: Sequence[Result]) -> None:
         await asyncio.gather(*(read() for _ in range(_READERS)))
 
 
-def table(results: Sequence[Result]) -> str:
+def table(results: Sequence[CellResult]) -> str:
     """The results as a table in Markdown."""
     lines = ["| Cell | In the WARC | Seen | Played back |", "|---|---|---|---|"]
     for each in results:
@@ -165,7 +165,7 @@ def table(results: Sequence[Result]) -> str:
     return "\n".join(lines)
 
 
-def shared_share(requests: Iterable[Seen], cells: Sequence[Cell]) -> float:
+def shared_share(requests: Iterable[LoggedRequest], cells: Sequence[AcidCell]) -> float:
     """Share of the cells' pages that were requested in a browser context of an earlier page."""
     paths = {urlsplit(each.url).path for each in cells}
     sent: dict[str, bool] = {}

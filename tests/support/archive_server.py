@@ -21,7 +21,7 @@ EGRESS = EgressSettings(allow=("127.0.0.0/8",))
 
 
 @dataclass(frozen=True)
-class Answer:
+class ServiceAnswer:
     """What a path answers."""
 
     status: int = 200
@@ -31,7 +31,7 @@ class Answer:
 
 
 @dataclass
-class Asked:
+class ServiceCall:
     """What was asked."""
 
     method: str
@@ -44,15 +44,15 @@ class ArchiveServer:
     """The server: give it `answers` by host and path, see what was `asked`."""
 
     def __init__(self) -> None:
-        self.answers: dict[str, Answer | list[Answer] | Callable[[Asked], Answer]] = {}
-        self.asked: list[Asked] = []
+        self.answers: dict[str, ServiceAnswer | list[ServiceAnswer] | Callable[[ServiceCall], ServiceAnswer]] = {}
+        self.asked: list[ServiceCall] = []
         self.origin = ""
         self.clock = ManualClock(seconds=1_000.0)
 
     def put(self, place: str, body: str | bytes = "", status: int = 200, **headers: str) -> None:
         """Answer there; underscores in header names stand for hyphens."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        self.answers[place.partition("://")[2]] = Answer(status, body, named)
+        self.answers[place.partition("://")[2]] = ServiceAnswer(status, body, named)
 
     @property
     def places(self) -> list[str]:
@@ -63,12 +63,12 @@ class ArchiveServer:
         """Answer one request."""
         place = request.raw_path[1:]
         body = (await request.read()).decode()
-        asked = Asked(request.method, place, dict(request.headers), body)
+        asked = ServiceCall(request.method, place, dict(request.headers), body)
         self.asked.append(asked)
         found = self.answers.get(place) or self.answers.get(place.partition("?")[0])
         if isinstance(found, list):
             found = found.pop(0) if len(found) > 1 else found[0]
-        answer = found(asked) if callable(found) else found or Answer(404, "not here")
+        answer = found(asked) if callable(found) else found or ServiceAnswer(404, "not here")
         if answer.delay is not None:
             await answer.delay.wait()
         data = answer.body if isinstance(answer.body, bytes) else answer.body.encode()

@@ -1,6 +1,6 @@
 """Small servers that behave: each answers as one kind of server on the web does, byte for byte.
 
-A behaviour is what a server does with a request: a list of steps, each bytes to send or a `Deed`. They
+A behaviour is what a server does with a request: a list of steps, each bytes to send or a `ServerAction`. They
 listen on loopback, under names and the usual ports as the settings' ``[egress] resolve`` maps them.
 """
 
@@ -18,7 +18,7 @@ from links.check_result import CheckVerdict
 from links.checker.http_probe import HttpProber
 
 
-class Deed(Enum):
+class ServerAction(Enum):
     """What a server does besides sending."""
 
     HANG = auto()  # nothing more, for ever
@@ -28,12 +28,12 @@ class Deed(Enum):
     KEEP = auto()  # wait for another request on the connection, which never comes
 
 
-Step = bytes | Deed
+Step = bytes | ServerAction
 Steps = Sequence[Step]
 
 
 @dataclass(frozen=True)
-class Request:
+class BehaviourRequest:
     """What was asked."""
 
     method: str
@@ -41,7 +41,7 @@ class Request:
     headers: Mapping[str, str]
 
 
-Answering = Callable[[Request], Steps]
+Answering = Callable[[BehaviourRequest], Steps]
 
 WORDS = (
     "The bridge was built of red stone in the year of the great flood. Masons from three valleys came,"
@@ -89,7 +89,7 @@ def moved(location: str, status: int = 302, *, Set_Cookie: str = "") -> bytes:  
 def always(*steps: Step) -> Answering:
     """The same to everything; HEAD gets no body of a single whole answer."""
 
-    def answer(request: Request) -> Steps:
+    def answer(request: BehaviourRequest) -> Steps:
         if request.method == "HEAD" and len(steps) == 1 and isinstance(steps[0], bytes):
             return [head_of(steps[0])]
         return steps
@@ -110,7 +110,7 @@ def head(*steps: Step, get: bytes | None = None) -> Answering:
 def paths(table: Mapping[str, bytes], other: bytes | None = None) -> Answering:
     """By path; 404 where the table has none."""
 
-    def answer(request: Request) -> Steps:
+    def answer(request: BehaviourRequest) -> Steps:
         found = table.get(request.path, reply(404) if other is None else other)
         return [head_of(found) if request.method == "HEAD" else found]
 
@@ -118,7 +118,7 @@ def paths(table: Mapping[str, bytes], other: bytes | None = None) -> Answering:
 
 
 @dataclass(frozen=True)
-class Behaviour:
+class ServerBehaviour:
     """A behaviour and what a look at it must find.
 
     Attributes:
@@ -144,9 +144,9 @@ class Behaviour:
     facts: Mapping[str, object] = field(default_factory=dict)
 
 
-def one(name: str, verdict: CheckVerdict, answering: Answering, **more: object) -> Behaviour:
+def one(name: str, verdict: CheckVerdict, answering: Answering, **more: object) -> ServerBehaviour:
     """A behaviour of one server, at port 80."""
-    return replace(Behaviour(name, verdict, {"site.test:80": answering}), **more)  # type: ignore[arg-type]
+    return replace(ServerBehaviour(name, verdict, {"site.test:80": answering}), **more)  # type: ignore[arg-type]
 
 
 async def _serve(answering: Answering, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -162,7 +162,7 @@ async def _serve(answering: Answering, reader: asyncio.StreamReader, writer: asy
 async def _answer(answering: Answering, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     data = await reader.readexactly(1)
     if data == b"\x16":  # the hello of TLS to a server that does not speak it
-        for step in answering(Request("HELLO", "/", {})):
+        for step in answering(BehaviourRequest("HELLO", "/", {})):
             writer.write(step if isinstance(step, bytes) else b"")
         return
     data += await reader.readuntil(b"\r\n\r\n")
@@ -170,7 +170,7 @@ async def _answer(answering: Answering, reader: asyncio.StreamReader, writer: as
     method, path, _ = lines[0].split(" ")
     headers = dict(line.lower().split(": ", 1) for line in lines[1:] if ": " in line)
     last = b""
-    for step in answering(Request(method, path, headers)):
+    for step in answering(BehaviourRequest(method, path, headers)):
         if isinstance(step, bytes):
             writer.write(step)
             await writer.drain()
@@ -179,18 +179,18 @@ async def _answer(answering: Answering, reader: asyncio.StreamReader, writer: as
             await _do(step, last, reader, writer)
 
 
-async def _do(deed: Deed, last: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    if deed is Deed.RESET:
+async def _do(deed: ServerAction, last: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    if deed is ServerAction.RESET:
         sock = writer.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         writer.transport.abort()
-    elif deed in (Deed.HANG, Deed.KEEP):
+    elif deed in (ServerAction.HANG, ServerAction.KEEP):
         await reader.read()
     else:
         while not writer.transport.is_closing():
             writer.write(last)
             await writer.drain()
-            if deed is Deed.DRIP:
+            if deed is ServerAction.DRIP:
                 await asyncio.sleep(0.05)
 
 

@@ -25,7 +25,7 @@ from links.registry.urls import find_urls
 from links.registry.wikis import Wiki, WikiName, change_wiki, ensure_wiki, wiki_of
 from links.rules.link_class import ClassifiedLink, LinkClass
 from links.states import LinkState
-from tests.support.wiki_writer import BOT_SECRET, Writer
+from tests.support.wiki_writer import BOT_SECRET, WikiWriter
 from wiki.api.client import ApiSettings, ApiTiming, WikiApi
 from wiki.api.credentials import WikiCredentials
 from wiki.bot.page_edit import PageEditResult
@@ -100,7 +100,7 @@ class BotHarness:
 
     store: RegistryStore
     wiki: Wiki
-    writer: Writer
+    writer: WikiWriter
     login: str
     clock: AdvancingClock = field(default_factory=AdvancingClock)
     step: Callable[[str], None] = lambda _name: None
@@ -222,7 +222,7 @@ class BotHarness:
         return self.adapter(PageAdapter(_RULES, _RULES).with_settings(settings, now))
 
 
-def open_bot_harness(store: RegistryStore, writer: Writer, login: str) -> BotHarness:
+def open_bot_harness(store: RegistryStore, writer: WikiWriter, login: str) -> BotHarness:
     """A registry that knows the wiki, with the bot switched on."""
     with store.writing() as rows:
         wiki = ensure_wiki(rows, WikiName("shop"), day=3_000)

@@ -21,7 +21,7 @@ _SERIOUS = ("serious", "critical")
 
 
 @dataclass
-class Screen:
+class BrowserScreen:
     """One window. `open` leads it somewhere; scripts of the page's own stay as forbidden as ever."""
 
     browser: Browser
@@ -94,7 +94,7 @@ class Screen:
 
 
 @asynccontextmanager
-async def open_screen() -> AsyncIterator[Screen]:
+async def open_screen() -> AsyncIterator[BrowserScreen]:
     """A window of a browser of its own."""
     async with await launch_browser() as browser, open_window(browser) as screen:
         yield screen
@@ -108,7 +108,7 @@ async def launch_browser() -> Browser:
 
 
 @asynccontextmanager
-async def open_window(browser: Browser) -> AsyncIterator[Screen]:
+async def open_window(browser: Browser) -> AsyncIterator[BrowserScreen]:
     """A window of that browser, without what its other windows store."""
     async with browser.context() as context:
         sessions: list[str] = []
@@ -116,7 +116,7 @@ async def open_window(browser: Browser) -> AsyncIterator[Screen]:
         send = browser.connection.send
         made = await send("Target.createTarget", {"url": "about:blank", "browserContextId": context.id})
         attached = await send("Target.attachToTarget", {"targetId": made["targetId"], "flatten": True})
-        screen = Screen(browser, attached["sessionId"])
+        screen = BrowserScreen(browser, attached["sessionId"])
         await screen.send("Page.enable")
         await screen.send("Runtime.runIfWaitingForDebugger")
         for session in sessions:
@@ -132,7 +132,7 @@ async def windows() -> AsyncIterator[Browser]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def screen(windows: Browser) -> AsyncIterator[Screen]:
+async def screen(windows: Browser) -> AsyncIterator[BrowserScreen]:
     """A window."""
     async with open_window(windows) as it:
         yield it

@@ -24,7 +24,7 @@ TIME_LIMIT_S = 240
 
 
 @dataclass
-class Ran:
+class CommandResult:
     """How a command ended."""
 
     code: int
@@ -49,7 +49,7 @@ class Ran:
         return last
 
 
-class Weboid:
+class WeboidRunner:
     """Runs `weboid` in a folder of its own, with a profile under which the test web is reachable."""
 
     def __init__(self, folder: Path, profile: Path, *, limit_s: float = TIME_LIMIT_S) -> None:
@@ -71,7 +71,7 @@ class Weboid:
             start_new_session=True,
         )
 
-    def run(self, *arguments: str, given: str = "") -> Ran:
+    def run(self, *arguments: str, given: str = "") -> CommandResult:
         """Run a command to its end."""
         process = self.start(*arguments)
         try:
@@ -80,9 +80,9 @@ class Weboid:
             os.killpg(process.pid, signal.SIGKILL)
             raise
         check_output(arguments, out)
-        return Ran(process.returncode, out, err)
+        return CommandResult(process.returncode, out, err)
 
-    def call(self, *arguments: str, given: str = "") -> Ran:
+    def call(self, *arguments: str, given: str = "") -> CommandResult:
         """Run a command within this process: cheaper than `run`, for what prints and ends."""
         before, environment, mask = Path.cwd(), dict(os.environ), os.umask(0o022)
         root = logging.getLogger()
@@ -96,7 +96,7 @@ class Weboid:
                 except SystemExit as end:
                     code = end.code
                 sys.stdout.flush()
-                return Ran(int(code or 0), out.getvalue().decode(), err.getvalue().decode())
+                return CommandResult(int(code or 0), out.getvalue().decode(), err.getvalue().decode())
         finally:
             os.chdir(before)
             os.umask(mask)
@@ -105,7 +105,7 @@ class Weboid:
             root.handlers[:] = handlers
             root.setLevel(level)
 
-    def archive(self, *arguments: str, given: str = "") -> Ran:
+    def archive(self, *arguments: str, given: str = "") -> CommandResult:
         """`weboid archive --json` with the profile."""
         profile = ("--profile", str(self.profile))
         return self.run("archive", "--json", *profile, *arguments, given=given)
@@ -145,16 +145,16 @@ def _toml(value: object) -> str:
 
 
 @pytest.fixture
-def weboid_with(web: TestWeb, tmp_path: Path) -> Callable[..., Weboid]:
+def weboid_with(web: TestWeb, tmp_path: Path) -> Callable[..., WeboidRunner]:
     """Makes the command's runner; keyword arguments are groups of the profile."""
 
-    def make(**groups: dict[str, Any]) -> Weboid:
-        return Weboid(tmp_path, profile_for(web, tmp_path / "profile.toml", **groups))
+    def make(**groups: dict[str, Any]) -> WeboidRunner:
+        return WeboidRunner(tmp_path, profile_for(web, tmp_path / "profile.toml", **groups))
 
     return make
 
 
 @pytest.fixture
-def weboid(weboid_with: Callable[..., Weboid]) -> Weboid:
+def weboid(weboid_with: Callable[..., WeboidRunner]) -> WeboidRunner:
     """The command with the default settings and no politeness."""
     return weboid_with()

@@ -19,7 +19,7 @@ from core.layout import Layout
 from crawler.frontier.base import Frontier
 from net.http_server import ConnectionLimits, HttpServer, open_listener, running
 from scripts.interfaces import console_description
-from tests.support.browser_screen import Screen
+from tests.support.browser_screen import BrowserScreen
 from weboid.cli.init import option_faults
 from weboid.console.accounts import COOKIE, AccountStore, ConsoleRole
 from weboid.console.page_frame import ConsoleStores
@@ -30,7 +30,7 @@ NAMES = dict(zip(ROLES, ("Rosa", "Ravi", "Grace", "Olu", "Ada"), strict=True))
 
 
 @dataclass
-class Console:
+class ServedConsole:
     """A served console; `role` is that of who looks."""
 
     address: str
@@ -63,7 +63,7 @@ class Console:
         """Let the client be the user."""
         client.cookies.set(COOKIE, self.sessions[self.role])
 
-    async def show(self, screen: Screen, path: str = "", **window: object) -> None:
+    async def show(self, screen: BrowserScreen, path: str = "", **window: object) -> None:
         """Open a page in a window of the user's."""
         await screen.send("Network.setCookie", name=COOKIE, value=self.sessions[self.role], url=self.address)
         whole = path if path.startswith("/de/") else f"/console{path}"
@@ -121,7 +121,7 @@ def api_client(address: str, secret: str) -> Iterator[httpx.Client]:
 
 
 @contextmanager
-def serve_console(layout: Layout) -> Iterator[Console]:
+def serve_console(layout: Layout) -> Iterator[ServedConsole]:
     """Serve the console of a collection until the end of the block."""
     with open_stores(layout, Settings(), clock=SystemClock(), option_faults=option_faults) as stores:
         for role, name in NAMES.items():
@@ -132,7 +132,7 @@ def serve_console(layout: Layout) -> Iterator[Console]:
                 stores, origin=origin, name="Example Library", front_origin="https://archive.example"
             )
         ) as address:
-            yield Console(address, layout, stores, stores.accounts, sessions)
+            yield ServedConsole(address, layout, stores, stores.accounts, sessions)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from tests.support.browser_screen import Screen
+from tests.support.browser_screen import BrowserScreen
 
 LOOKS = tuple((size, dark) for size in ((1280, 900), (390, 844)) for dark in (False, True))
 
@@ -17,7 +17,9 @@ def save_picture(picture: Image.Image, path: Path) -> None:
     colours.save(path, optimize=True)
 
 
-async def save_sheet(path: Path, screen: Screen, show: Callable[[tuple[int, int], bool], Awaitable[object]]) -> None:
+async def save_sheet(
+    path: Path, screen: BrowserScreen, show: Callable[[tuple[int, int], bool], Awaitable[object]]
+) -> None:
     """Write a picture of the page that `show` opens in a size and theme: both themes and sizes side by side."""
     shots = []
     for size, dark in LOOKS:

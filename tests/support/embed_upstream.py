@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass
-class Upstream:
+class EmbedUpstream:
     """A running origin.
 
     Attributes:
@@ -37,9 +37,9 @@ def page(body: bytes, *fields: str, status: str = "200 OK", kind: str = "text/ht
 
 
 @contextmanager
-def running_upstream() -> Iterator[Upstream]:
+def running_upstream() -> Iterator[EmbedUpstream]:
     """Run an origin on a free port."""
-    upstream = Upstream()
+    upstream = EmbedUpstream()
     server = socket.create_server(("127.0.0.1", 0))
     upstream.port = server.getsockname()[1]
     upstream.origin = f"http://127.0.0.1:{upstream.port}"

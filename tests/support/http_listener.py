@@ -44,7 +44,7 @@ class StubResponse:
 Answer = Callable[[ReceivedRequest], StubResponse]
 
 
-class Listener:
+class HttpListener:
     """An HTTP server with replaceable responses.
 
     Attributes:

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, Self
 
-from tests.support.commands import Weboid, profile_for
+from tests.support.commands import WeboidRunner, profile_for
 from tests.support.loopback import LoopbackServer
 from tests.support.sites.web import TestWeb
 
@@ -94,13 +94,13 @@ class LinkedSite:
         self._server.__exit__()
 
 
-def weboid_for(site: LinkedSite, web: TestWeb, folder: Path, **groups: dict[str, Any]) -> Weboid:
+def weboid_for(site: LinkedSite, web: TestWeb, folder: Path, **groups: dict[str, Any]) -> WeboidRunner:
     """The command, with a profile under which the site is reachable."""
     groups["egress"] = {"resolve": {**web.resolve, **site.resolve}, **groups.get("egress", {})}
     visit = {"full_page": False, "thumbnail": False, "settle_s": 0.1}
     groups.setdefault("behaviours", {"run": []})
     groups["visit"] = {**visit, **groups.get("visit", {})}
-    return Weboid(folder, profile_for(web, folder / "profile.toml", **groups))
+    return WeboidRunner(folder, profile_for(web, folder / "profile.toml", **groups))
 
 
-Make = Callable[..., Weboid]
+Make = Callable[..., WeboidRunner]

@@ -13,17 +13,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.support.http_listener import SECRET, Listener, front, webhook
-from tests.support.sites.mediawiki import Wiki, running_wiki
-from tests.support.sites.versions import MACHINES, Version
-from tests.support.wiki_writer import Writer
+from tests.support.http_listener import SECRET, HttpListener, front, webhook
+from tests.support.sites.mediawiki import RunningWiki, running_wiki
+from tests.support.sites.versions import MACHINES, MediaWikiVersion
+from tests.support.wiki_writer import WikiWriter
 
 EXTENSION = Path(__file__).parents[2] / "wiki" / "mediawiki" / "Weboid"
 LIMIT_S = 120.0
 
 
 @dataclass(frozen=True)
-class Page:
+class PageViewResponse:
     """A response to a page view."""
 
     status: int
@@ -40,24 +40,24 @@ class ExtensionWiki:
         webhook: receives changes.
     """
 
-    wiki: Wiki
-    front: Listener
-    webhook: Listener
-    writer: Writer
+    wiki: RunningWiki
+    front: HttpListener
+    webhook: HttpListener
+    writer: WikiWriter
 
-    def view(self, title: str, query: str = "", **headers: str) -> Page:
+    def view(self, title: str, query: str = "", **headers: str) -> PageViewResponse:
         """Request a page without an account; underscores in header names become hyphens."""
         fields = {name.replace("_", "-"): value for name, value in headers.items()}
         address = f"{self.wiki.base}/index.php?title={urllib.parse.quote(title)}{query}"
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
             with opener.open(urllib.request.Request(address, headers=fields), timeout=LIMIT_S) as response:
-                return Page(response.status, dict(response.headers), response.read().decode())
+                return PageViewResponse(response.status, dict(response.headers), response.read().decode())
         except urllib.error.HTTPError as error:
             with error:
-                return Page(error.code, dict(error.headers), error.read().decode())
+                return PageViewResponse(error.code, dict(error.headers), error.read().decode())
 
-    def view_until(self, title: str, text: str) -> Page:
+    def view_until(self, title: str, text: str) -> PageViewResponse:
         """Request a page until it contains a text: deferred lookups take a moment."""
         for _ in range(300):
             page = self.view(title)
@@ -154,19 +154,19 @@ foreach ( $db->query( "SELECT keyname FROM objectcache WHERE keyname LIKE '%:{ke
 
 
 @contextmanager
-def extended_wiki(settings: str = "", version: Version = MACHINES) -> Iterator[ExtensionWiki]:
+def extended_wiki(settings: str = "", version: MediaWikiVersion = MACHINES) -> Iterator[ExtensionWiki]:
     """Run a wiki with the extension within the block."""
     with (
-        Listener.running(webhook) as webhook_listener,
-        Listener.running(front(lambda: front_listener.address)) as front_listener,
+        HttpListener.running(webhook) as webhook_listener,
+        HttpListener.running(front(lambda: front_listener.address)) as front_listener,
         running_wiki(
             server="self", settings=_settings(front_listener, webhook_listener) + settings, version=version
         ) as wiki,
     ):
-        yield ExtensionWiki(wiki, front_listener, webhook_listener, Writer(wiki.api()))
+        yield ExtensionWiki(wiki, front_listener, webhook_listener, WikiWriter(wiki.api()))
 
 
-def _settings(front_listener: Listener, webhook_listener: Listener) -> str:
+def _settings(front_listener: HttpListener, webhook_listener: HttpListener) -> str:
     return f"""
 wfLoadExtension( 'Weboid', {_php(str(EXTENSION / "extension.json"))} );
 $wgWeboidFront = '{front_listener.address}';

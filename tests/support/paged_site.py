@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from PIL import Image, ImageDraw
 
 from core.layout import Layout
-from tests.support.commands import Weboid
+from tests.support.commands import WeboidRunner
 from tests.support.linked_site import Answer, file
-from tests.support.planted_faults import Planted, plant
+from tests.support.planted_faults import PlantedFault, plant
 
 STYLE = (
     b"body { font: 20px serif; max-width: 40em; margin: 2em auto; background: #eef }"
@@ -38,10 +38,10 @@ def page_named(name: str) -> Answer:
     return file(text.encode(), "text/html")
 
 
-def damage(weboid: Weboid, *, pictures: Iterable[str]) -> None:
+def damage(weboid: WeboidRunner, *, pictures: Iterable[str]) -> None:
     """Take pictures out of the archive; rebuild the index."""
     lost = tuple(f"/{name}.png" for name in pictures)
-    fault = Planted("lost", lambda held: held.kind == "response" and held.uri.endswith(lost))
+    fault = PlantedFault("lost", lambda held: held.kind == "response" and held.uri.endswith(lost))
     took = plant(Layout(weboid.collection), [fault])
     assert sum(map(len, took.values())) == len(lost)
     rebuilt = weboid.run("collection", "rebuild")

@@ -22,7 +22,7 @@ _OF_CODING = {"content-length", "content-encoding", "transfer-encoding"}
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class RecordFacts:
     """A record as a fault sees it.
 
     Attributes:
@@ -41,7 +41,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Planted:
+class PlantedFault:
     """A fault.
 
     Attributes:
@@ -51,11 +51,11 @@ class Planted:
     """
 
     name: str
-    takes: Callable[[Held], bool]
-    change: Callable[[Held], bytes | None] = lambda _held: None
+    takes: Callable[[RecordFacts], bool]
+    change: Callable[[RecordFacts], bytes | None] = lambda _held: None
 
 
-def held(archive: Path) -> Iterator[Held]:
+def held(archive: Path) -> Iterator[RecordFacts]:
     """Every record with something to play back."""
     for path in sorted(archive.glob("*.warc.gz")):
         with path.open("rb") as file:
@@ -64,9 +64,9 @@ def held(archive: Path) -> Iterator[Held]:
                     yield _held(record)
 
 
-def plant(layout: Layout, faults: Iterable[Planted]) -> dict[str, list[Held]]:
+def plant(layout: Layout, faults: Iterable[PlantedFault]) -> dict[str, list[RecordFacts]]:
     """Rewrite every WARC with these faults; the records that each took, by its name."""
-    wanted, took = list(faults), dict[str, list[Held]]()
+    wanted, took = list(faults), dict[str, list[RecordFacts]]()
     for path in sorted(layout.archive.glob("*.warc.gz")):
         whole, fresh = path.read_bytes(), []
         iterator = ArchiveIterator(io.BytesIO(whole))
@@ -84,10 +84,10 @@ def plant(layout: Layout, faults: Iterable[Planted]) -> dict[str, list[Held]]:
     return took
 
 
-def _held(record: Any) -> Held:
+def _held(record: Any) -> RecordFacts:
     headers = record.rec_headers
     named = record.http_headers if record.http_headers is not None else headers
-    return Held(
+    return RecordFacts(
         record.rec_type,
         headers.get_header("WARC-Target-URI") or "",
         headers.get_header("WARC-Page-ID") or "",
@@ -96,7 +96,9 @@ def _held(record: Any) -> Held:
     )
 
 
-def _planted(record: Any, seen: Held, faults: Iterable[Planted], took: dict[str, list[Held]]) -> bytes | None:
+def _planted(
+    record: Any, seen: RecordFacts, faults: Iterable[PlantedFault], took: dict[str, list[RecordFacts]]
+) -> bytes | None:
     """What stands in the record's place now; empty when it is left out, None when no fault takes it."""
     for fault in faults:
         if fault.takes(seen):

@@ -336,7 +336,7 @@ def _milliseconds(moment: datetime) -> int:
 
 
 @dataclass(frozen=True)
-class Reply:
+class StoredReply:
     """A response, its headers in order and its body."""
 
     status: int
@@ -352,7 +352,7 @@ class Reply:
         return self.body.decode()
 
 
-def fetch(origin: str, target: str, *, method: str = "GET", headers: dict[str, str] | None = None) -> Reply:
+def fetch(origin: str, target: str, *, method: str = "GET", headers: dict[str, str] | None = None) -> StoredReply:
     """Ask for `target` exactly as it is written, without following redirects."""
     connection = http.client.HTTPConnection(urlsplit(origin).netloc, timeout=120)
     with contextlib.closing(connection):
@@ -361,7 +361,7 @@ def fetch(origin: str, target: str, *, method: str = "GET", headers: dict[str, s
             connection.putheader(name, value)
         connection.endheaders()
         response = connection.getresponse()
-        return Reply(response.status, response.getheaders(), response.read())
+        return StoredReply(response.status, response.getheaders(), response.read())
 
 
 @dataclass
@@ -371,7 +371,7 @@ class ReplayProcess:
     process: subprocess.Popen[str]
     origin: str
 
-    def get(self, target: str, **options: dict[str, str]) -> Reply:
+    def get(self, target: str, **options: dict[str, str]) -> StoredReply:
         """Ask it for `target`."""
         return fetch(self.origin, target, headers=options.get("headers"))
 
@@ -399,7 +399,7 @@ def running_replay(root: Path, front_origin: str = FRONT, *options: str) -> Iter
 
 
 @dataclass
-class Archived:
+class ReplayedCollection:
     """A live collection and the replay that reads it."""
 
     builder: CollectionBuilder
@@ -407,22 +407,22 @@ class Archived:
 
 
 @pytest.fixture(scope="session")
-def archived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archived]:
+def archived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplayedCollection]:
     """One replay for all tests; each adds what it needs at URLs of its own (`site`)."""
     builder = CollectionBuilder(tmp_path_factory.mktemp("archived") / "collection")
     with contextlib.closing(builder), running_replay(builder.layout.root) as replay:
-        yield Archived(builder, replay)
+        yield ReplayedCollection(builder, replay)
 
 
 @dataclass
-class Served:
+class ServedCollection:
     """A live collection, and both servers as readers meet them."""
 
     builder: CollectionBuilder
     front: str
     replay: str
 
-    def get(self, target: str, **options: dict[str, str]) -> Reply:
+    def get(self, target: str, **options: dict[str, str]) -> StoredReply:
         """Ask the front for `target`."""
         return fetch(self.front, target, headers=options.get("headers"))
 
@@ -432,7 +432,7 @@ UNLIMITED = RateLimitPolicy(internal=parse_networks(["127.0.0.0/8"]))
 
 
 @contextlib.contextmanager
-def serving(builder: CollectionBuilder, index_url: str = "", full: str = "", **more: Any) -> Iterator[Served]:
+def serving(builder: CollectionBuilder, index_url: str = "", full: str = "", **more: Any) -> Iterator[ServedCollection]:
     """The real `playback.playback_server.serve` in a loop of its own, until the block ends."""
     ready: queue.Queue[str] = queue.Queue()
     replay_port = free_port()
@@ -456,7 +456,7 @@ def serving(builder: CollectionBuilder, index_url: str = "", full: str = "", **m
         thread = threading.Thread(target=_run_out, args=(loop, task))
         thread.start()
         try:
-            yield Served(builder, ready.get(timeout=120), f"http://127.0.0.1:{replay_port}")
+            yield ServedCollection(builder, ready.get(timeout=120), f"http://127.0.0.1:{replay_port}")
         finally:
             loop.call_soon_threadsafe(task.cancel)
             thread.join(timeout=120)
@@ -479,7 +479,7 @@ class FullSite:
     """A live collection whose copies may be shown in full."""
 
     builder: CollectionBuilder
-    served: Served
+    served: ServedCollection
 
     def page(self, url: str, html: str, *, at: datetime = NOW, mime: str = "text/html") -> str:
         """A page and its document; its identifier."""
@@ -498,21 +498,21 @@ class FullSite:
         assert found is not None
         return html.unescape(found[1])
 
-    def ask(self, frame: str, target: str, dest: str = "iframe", **options: Any) -> Reply:
+    def ask(self, frame: str, target: str, dest: str = "iframe", **options: Any) -> StoredReply:
         """What the origin of that frame answers; `dest` is what the browser says it is for."""
         headers = {"Host": urlsplit(frame).netloc, **options.pop("headers", {})}
         if dest:
             headers["Sec-Fetch-Dest"] = dest
         return fetch(self.served.replay, target, headers=headers, **options)
 
-    def part(self, frame: str, modifier: str, url: str, dest: str = "", **options: Any) -> Reply:
+    def part(self, frame: str, modifier: str, url: str, dest: str = "", **options: Any) -> StoredReply:
         """A part of the page."""
         moment = frame.split("/c/")[1][:14]
         return self.ask(frame, f"/c/{moment}{modifier}/{url}", dest, **options)
 
 
 @pytest.fixture(scope="session")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCollection]:
     """Front and replay for all tests; each adds what it needs at URLs of its own (`site`)."""
     builder = CollectionBuilder(tmp_path_factory.mktemp("served") / "collection")
     with contextlib.closing(builder), serving(builder) as it:
@@ -568,7 +568,7 @@ def in_replay() -> Iterator[Callable[[str, list[object]], str]]:
 
 
 @dataclass
-class Leaks:
+class LeakListener:
     """A listener to which a browser's every foreign name leads; what was asked of it."""
 
     port: int
@@ -592,7 +592,7 @@ _LAST = b"the connection of the test itself"
 
 
 @pytest.fixture
-def leaks(leak_listener: Leaks) -> Leaks:
+def leaks(leak_listener: LeakListener) -> LeakListener:
     """The listener, which forgets what it received before the test."""
     assert isinstance(leak_listener.requests, list)  # those of before were read
     leak_listener.received.clear()
@@ -600,10 +600,10 @@ def leaks(leak_listener: Leaks) -> Leaks:
 
 
 @pytest.fixture(scope="session")
-def leak_listener() -> Iterator[Leaks]:
+def leak_listener() -> Iterator[LeakListener]:
     """Accepts connections, notes their first bytes, answers nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        found = Leaks(server.getsockname()[1])
+        found = LeakListener(server.getsockname()[1])
 
         def accept() -> None:
             while True:
@@ -628,12 +628,12 @@ def leak_listener() -> Iterator[Leaks]:
 
 
 @dataclass
-class Browser:
+class HeadlessBrowser:
     """The real headless shell, sandboxed, as an unprivileged user when the tests run as root."""
 
     home: Path
 
-    def dump_dom(self, address: str, *, leaks: Leaks | None = None, options: Sequence[str] = ()) -> str:
+    def dump_dom(self, address: str, *, leaks: LeakListener | None = None, options: Sequence[str] = ()) -> str:
         """The document after it has loaded."""
         return self._run(address, "--dump-dom", *options, leaks=leaks)
 
@@ -649,7 +649,7 @@ class Browser:
         with Image.open(target) as image:
             return image.convert("RGB")
 
-    def _run(self, address: str, *options: str, leaks: Leaks | None = None) -> str:
+    def _run(self, address: str, *options: str, leaks: LeakListener | None = None) -> str:
         mapped = f"MAP * 127.0.0.1:{leaks.port}, EXCLUDE 127.0.0.1" if leaks else "MAP * ~NOTFOUND"
         if leaks is None:
             mapped += ", EXCLUDE 127.0.0.1"
@@ -671,10 +671,10 @@ class Browser:
 
 
 @pytest.fixture
-def browser() -> Iterator[Browser]:
+def browser() -> Iterator[HeadlessBrowser]:
     """A browser with an empty profile."""
     home = Path(tempfile.mkdtemp(prefix="weboid-browser-"))
     if os.geteuid() == 0:
         os.chown(home, 65534, 65534)
-    yield Browser(home)
+    yield HeadlessBrowser(home)
     shutil.rmtree(home)

@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 Answer = Callable[[socket.socket, bytes], None]
 
 
-class Origin:
+class ScriptedOrigin:
     """Answers each path with what the test gave it; remembers every request's head and body."""
 
     def __init__(self, certificate: Path | None = None, *, address: str = "127.0.0.1") -> None:
@@ -108,7 +108,7 @@ def ok(body: bytes, *, mime: str = "text/html", status: str = "200 OK", more: st
 
 
 @dataclass
-class Response:
+class BrowserResponse:
     """What a browser got through the proxy."""
 
     status: int
@@ -117,7 +117,7 @@ class Response:
     raw: bytes
 
 
-class Browser:
+class ProxyBrowser:
     """A client that speaks to the proxy as a browser does, one connection at a time."""
 
     def __init__(self, port: int, username: str = "", password: str = "") -> None:
@@ -134,11 +134,13 @@ class Browser:
             self.socket = None
             self._unread = b""
 
-    def get(self, url: str, **more: Any) -> Response:
+    def get(self, url: str, **more: Any) -> BrowserResponse:
         """GET a plain URL."""
         return self.ask("GET", url, **more)
 
-    def ask(self, method: str, url: str, *, headers: str = "", body: bytes = b"", tunnel: bool = False) -> Response:
+    def ask(
+        self, method: str, url: str, *, headers: str = "", body: bytes = b"", tunnel: bool = False
+    ) -> BrowserResponse:
         """Send a request on the open connection, or on a new one; read its response."""
         if self.socket is None:
             self.socket = socket.create_connection(self._address, timeout=120)
@@ -149,7 +151,7 @@ class Browser:
         self.socket.sendall(head.encode() + body)
         return self._response(method)
 
-    def tunnel(self, authority: str) -> Response:
+    def tunnel(self, authority: str) -> BrowserResponse:
         """CONNECT, and speak TLS inside; the certificate is not verified."""
         answer = self.ask("CONNECT", authority)
         if answer.status == 200:
@@ -182,7 +184,7 @@ class Browser:
         except (ConnectionResetError, ssl.SSLError):
             return b""
 
-    def _response(self, method: str) -> Response:
+    def _response(self, method: str) -> BrowserResponse:
         data = self._unread
         while b"\r\n\r\n" not in data:
             piece = self._receive()
@@ -210,10 +212,10 @@ class Browser:
             self._unread = b""
         if headers.get("connection") == "close":
             self.close()
-        return Response(status, headers, rest, head)
+        return BrowserResponse(status, headers, rest, head)
 
 
-class Proxy:
+class ProxyInProcess:
     """A running proxy on a collection, within the test's process."""
 
     def __init__(
@@ -237,7 +239,7 @@ class Proxy:
         return 0
 
 
-class ProxyProcess(Proxy):
+class ProxyProcess(ProxyInProcess):
     """A running proxy process: for what is killed, traced or measured."""
 
     def __init__(
@@ -279,7 +281,7 @@ class ProxyProcess(Proxy):
 
 
 @dataclass
-class Record:
+class WarcioRecord:
     """A WARC record as warcio reads it."""
 
     kind: str
@@ -290,7 +292,7 @@ class Record:
     filename: str
 
 
-def records(layout: Layout) -> list[Record]:
+def records(layout: Layout) -> list[WarcioRecord]:
     """Every record of the collection's WARCs, in file order."""
     found = []
     for path in sorted(layout.archive.glob("*.warc.gz*")):
@@ -301,7 +303,7 @@ def records(layout: Layout) -> list[Record]:
                 coding = http.get_header("Content-Encoding", "") if http else ""
                 body = record.raw_stream if coding == "br" else record.content_stream()
                 found.append(
-                    Record(
+                    WarcioRecord(
                         record.rec_type,
                         record.rec_headers.get_header("WARC-Target-URI") or "",
                         dict(record.rec_headers.headers),
@@ -325,23 +327,23 @@ def certificate(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def origin() -> Iterator[Origin]:
+def origin() -> Iterator[ScriptedOrigin]:
     """A plain origin, known as origin.example and other.example."""
-    server = Origin()
+    server = ScriptedOrigin()
     yield server
     server.close()
 
 
 @pytest.fixture
-def secure_origin(certificate: Path) -> Iterator[Origin]:
+def secure_origin(certificate: Path) -> Iterator[ScriptedOrigin]:
     """A TLS origin, known as secure.example (verifies) and wrong.example (does not)."""
-    server = Origin(certificate)
+    server = ScriptedOrigin(certificate)
     yield server
     server.close()
 
 
 @pytest.fixture
-def settings(origin: Origin, secure_origin: Origin, certificate: Path) -> Settings:
+def settings(origin: ScriptedOrigin, secure_origin: ScriptedOrigin, certificate: Path) -> Settings:
     """Settings under which the origins are reachable by their names."""
     return Settings(
         egress=EgressSettings(
@@ -370,13 +372,17 @@ def layout(tmp_path: Path) -> Layout:
 
 
 @pytest.fixture
-def start(layout: Layout, settings: Settings, tmp_path: Path) -> Iterator[Callable[..., Proxy]]:
+def start(layout: Layout, settings: Settings, tmp_path: Path) -> Iterator[Callable[..., ProxyInProcess]]:
     """Starts proxies on the collection; keyword arguments change their `[proxy]` settings."""
     with ExitStack() as stack:
 
         def starter(
-            name: str = "proxy", *, kind: type[Proxy] = Proxy, tally: tuple[Path, int] | None = None, **changes: Any
-        ) -> Proxy:
+            name: str = "proxy",
+            *,
+            kind: type[ProxyInProcess] = ProxyInProcess,
+            tally: tuple[Path, int] | None = None,
+            **changes: Any,
+        ) -> ProxyInProcess:
             chosen = replace(settings, proxy=replace(settings.proxy, **changes))
             proxy = kind(layout, chosen, name, tmp_path, tally=tally)
             stack.callback(proxy.stop)
@@ -386,7 +392,7 @@ def start(layout: Layout, settings: Settings, tmp_path: Path) -> Iterator[Callab
 
 
 @pytest.fixture
-def proxy(start: Callable[..., Proxy]) -> Proxy:
+def proxy(start: Callable[..., ProxyInProcess]) -> ProxyInProcess:
     """One running proxy."""
     return start()
 

@@ -25,7 +25,7 @@ from qa.check_table import CheckedPage
 from qa.web.check_pages import QualityContext
 from qa.web.review import ReviewerRules
 from tests.support.playback_fixtures import NOW, CollectionBuilder
-from tests.support.registry_builder import FixedRegistry, Front, open_front
+from tests.support.registry_builder import FixedRegistry, RegistryFront, open_front
 from tests.support.services.registries import open_registry
 
 REVIEWER = "198.51.100.7"
@@ -110,7 +110,7 @@ def open_quality_builder(root: Path) -> Iterator[QualityBuilder]:
 
 
 @contextlib.contextmanager
-def open_quality_pages(quality_builder: QualityBuilder, **more: Any) -> Iterator[Front]:
+def open_quality_pages(quality_builder: QualityBuilder, **more: Any) -> Iterator[RegistryFront]:
     """The front that shows it, called without a socket, to a reviewer."""
     networks = parse_networks([REVIEWER])
     shown = QualityContext(quality_builder.builder.layout, ReviewerRules(networks=networks, token=TOKEN))

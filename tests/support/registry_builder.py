@@ -230,7 +230,7 @@ class FixedRegistry(RegistrySource):
 
 
 @dataclass
-class Front:
+class RegistryFront:
     """The front, and the clock that it goes by.
 
     Attributes:
@@ -292,7 +292,7 @@ def open_front(
     peer: str = "198.51.100.7",
     origin: str | None = ORIGIN,
     mounts: Sequence[SiteMount] = (),
-) -> Iterator[Front]:
+) -> Iterator[RegistryFront]:
     """The front of a collection with that registry; without `origin` it answers to any Host."""
     layout = Layout(root / "collection")
     layout.databases.mkdir(parents=True, exist_ok=True)
@@ -307,4 +307,4 @@ def open_front(
             database, decisions, replay_origin="http://127.0.0.1:8081", origin=origin, clock=clock,
             around=WebOptions(links=links, status=status, mounts=mounts),
         )  # fmt: skip
-        yield Front(app, clock, runner, peer)
+        yield RegistryFront(app, clock, runner, peer)

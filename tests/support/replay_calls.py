@@ -19,7 +19,7 @@ _RULES = ReplayUrlRewriter(
 )
 
 
-class _Standing(ReplayUrlRewriter):
+class _UnchangedUrls(ReplayUrlRewriter):
     """Leaves addresses of ours alone, so that sanitising twice can be compared."""
 
     def image(self, value: str) -> str | None:
@@ -45,7 +45,7 @@ def body(text: str, level: str = "images") -> str:
 
 
 def body_twice(text: str, level: str = "images") -> list[str]:
-    standing = _Standing(_RULES.timestamp, _RULES.base, _RULES.front, _RULES.page)
+    standing = _UnchangedUrls(_RULES.timestamp, _RULES.base, _RULES.front, _RULES.page)
     once = html_document.sanitise_body(text, standing, level=Level(level))
     return [once, html_document.sanitise_body(once, standing, level=Level(level))]
 
@@ -65,13 +65,13 @@ def style(text: str) -> str:
 
 
 def style_twice(text: str) -> list[str]:
-    standing = _Standing(_RULES.timestamp, _RULES.base, _RULES.front, _RULES.page)
+    standing = _UnchangedUrls(_RULES.timestamp, _RULES.base, _RULES.front, _RULES.page)
     once = css_filter.filter_style(text, standing)
     return [once, css_filter.filter_style(once, standing)]
 
 
 def font_style_twice(text: str) -> list[str]:
-    standing = _Standing(_RULES.timestamp, _RULES.base, _RULES.front, _RULES.page, has_fonts=True)
+    standing = _UnchangedUrls(_RULES.timestamp, _RULES.base, _RULES.front, _RULES.page, has_fonts=True)
     once = css_filter.filter_style(text, standing)
     return [once, css_filter.filter_style(once, standing)]
 

@@ -27,11 +27,11 @@ from links.registry.database import RegistryStore, RegistryThread
 from links.states import DEFAULT, CheckPreset, LinkState
 
 PAGE = "<!doctype html><title>{title}</title><h1>{title}</h1><p>" + "The bridge was built of red stone. " * 12
-Answering = Callable[[str, str], "Reply"]  # method and path
+Answering = Callable[[str, str], "HostReply"]  # method and path
 
 
 @dataclass(frozen=True)
-class Reply:
+class HostReply:
     """What a host answers. Status 0 closes the connection without a word."""
 
     status: int = 200
@@ -40,7 +40,7 @@ class Reply:
 
 
 @dataclass(frozen=True)
-class Asked:
+class HostRequest:
     """A request that came."""
 
     host: str
@@ -50,31 +50,31 @@ class Asked:
     ended: float
 
 
-def fine(method: str, path: str) -> Reply:
+def fine(method: str, path: str) -> HostReply:
     """A page; of the paths that tests name, not of those that are invented."""
     if len(path) > 12:
         return gone(method, path)
-    return Reply(200, PAGE.format(title=f"Page {path}"))
+    return HostReply(200, PAGE.format(title=f"Page {path}"))
 
 
-def gone(_method: str, _path: str) -> Reply:
+def gone(_method: str, _path: str) -> HostReply:
     """No such page."""
-    return Reply(404, "<title>Not found</title>No such page.")
+    return HostReply(404, "<title>Not found</title>No such page.")
 
 
-def broken(_method: str, _path: str) -> Reply:
+def broken(_method: str, _path: str) -> HostReply:
     """An error that may pass."""
-    return Reply(502, "<title>Bad gateway</title>")
+    return HostReply(502, "<title>Bad gateway</title>")
 
 
-def silent(_method: str, _path: str) -> Reply:
+def silent(_method: str, _path: str) -> HostReply:
     """Nothing."""
-    return Reply(0)
+    return HostReply(0)
 
 
-def no_head(method: str, path: str) -> Reply:
+def no_head(method: str, path: str) -> HostReply:
     """HEAD is not allowed."""
-    return Reply(405) if method == "HEAD" else fine(method, path)
+    return HostReply(405) if method == "HEAD" else fine(method, path)
 
 
 class ServerFarm:
@@ -89,12 +89,12 @@ class ServerFarm:
     def __init__(self) -> None:
         self.hosts: dict[str, Answering] = {}
         self.lost: set[str] = set()
-        self.asked: list[Asked] = []
+        self.asked: list[HostRequest] = []
         self.port = 0
         self.dns_port = 0
         self.on_request: Callable[[], None] = lambda: None
 
-    def requests_to(self, host: str) -> list[Asked]:
+    def requests_to(self, host: str) -> list[HostRequest]:
         """What a host was asked."""
         return [each for each in self.asked if each.host == host]
 
@@ -118,7 +118,7 @@ class ServerFarm:
             host = next(line[5:].strip() for line in head.split("\r\n") if line.lower().startswith("host:"))
             self.on_request()
             reply = self.hosts.get(host, fine)(method, path)
-            self.asked.append(Asked(host, method, path, began, time.monotonic()))
+            self.asked.append(HostRequest(host, method, path, began, time.monotonic()))
             if reply.status:
                 writer.write(_bytes(reply, with_body=method != "HEAD"))
                 await writer.drain()
@@ -128,7 +128,7 @@ class ServerFarm:
             writer.close()
 
 
-def _bytes(reply: Reply, *, with_body: bool) -> bytes:
+def _bytes(reply: HostReply, *, with_body: bool) -> bytes:
     body = reply.body.encode()
     headers = {"Content-Type": "text/html; charset=utf-8", "Content-Length": str(len(body))}
     lines = [f"{name}: {value}" for name, value in (headers | reply.headers).items()]
@@ -177,7 +177,7 @@ async def running_server_farm() -> AsyncIterator[ServerFarm]:
         await server.wait_closed()
 
 
-class Days:
+class DayClock:
     """A clock whose days a test turns."""
 
     def __init__(self, day: int = 3_000) -> None:
@@ -193,14 +193,14 @@ class Days:
         return time.monotonic()
 
 
-class Decided:
+class FixedMarks:
     """Marks by host."""
 
     def __init__(self, states: dict[str, LinkState] | None = None, settings: dict[str, str] | None = None) -> None:
         self.states = states or {}
         self.settings = settings or {}
 
-    def current(self) -> "Decided":
+    def current(self) -> "FixedMarks":
         """Itself."""
         return self
 
@@ -218,7 +218,7 @@ class Decided:
 
 
 @dataclass
-class Checker:
+class FarmChecker:
     """A checker of a store over a farm; each `check` is a pass."""
 
     context: CheckContext
@@ -237,16 +237,16 @@ async def checking(
     farm: ServerFarm,
     names: list[str],
     *,
-    days: Days,
+    days: DayClock,
     preset: CheckPreset = DEFAULT,
     browser: bool = True,
-    marks: Decided | None = None,
+    marks: FixedMarks | None = None,
     holder: str = "tester",
     gap_s: float = 0.02,
     part: HostShare = ALL_HOSTS,
     closer: bool = False,
     connections: int = 50,
-) -> AsyncIterator[Checker]:
+) -> AsyncIterator[FarmChecker]:
     """A checker with real looks."""
     async with AsyncExitStack() as stack:
         settings = farm.settings(names, host_gap_s=gap_s)
@@ -260,6 +260,6 @@ async def checking(
         leases = LeaseHolder(registry, [plan.part], holder, clock=days)
         await leases.take()
         stack.push_async_callback(leases.give_back)
-        live = cast("LiveMarks", marks or Decided())
+        live = cast("LiveMarks", marks or FixedMarks())
         context = CheckContext(registry, prober, turns, leases, days, live)
-        yield Checker(context, plan, asyncio.Event())
+        yield FarmChecker(context, plan, asyncio.Event())

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from tests.support.http_listener import Listener, StubResponse
+from tests.support.http_listener import HttpListener, StubResponse
 
 _Key = ec.EllipticCurvePrivateKey
 _CONFIG = """
@@ -76,7 +76,7 @@ class SigningAuthority:
     @contextmanager
     def serving(self) -> Iterator[str]:
         """Answer queries by HTTP; yield the URL."""
-        with Listener.running(lambda request: StubResponse(200, self.stamp(request.body))) as listener:
+        with HttpListener.running(lambda request: StubResponse(200, self.stamp(request.body))) as listener:
             yield f"{listener.address}/tsa"
 
     def _certificate(

@@ -21,7 +21,7 @@ Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 
 @dataclass(frozen=True)
-class Issuer:
+class CertificateIssuer:
     """Who signs."""
 
     name: x509.Name
@@ -29,7 +29,7 @@ class Issuer:
     certificate: x509.Certificate
 
 
-def make_issuer(name: str) -> Issuer:
+def make_issuer(name: str) -> CertificateIssuer:
     """A root of its own."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
@@ -44,13 +44,13 @@ def make_issuer(name: str) -> Issuer:
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
-    return Issuer(subject, key, certificate)
+    return CertificateIssuer(subject, key, certificate)
 
 
 def write_leaf(
     path: Path,
     host: str,
-    issuer: Issuer | None,
+    issuer: CertificateIssuer | None,
     *,
     begins: datetime = NOW - DAY,
     ends: datetime = NOW + DAY,

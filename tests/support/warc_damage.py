@@ -12,7 +12,7 @@ from pathlib import Path
 from core.config.settings import EgressSettings, ProxySettings, Settings
 from core.digests import sha256_digest
 from core.layout import Layout
-from tests.support.proxy_fixtures import Origin, Proxy, ProxyProcess, ok
+from tests.support.proxy_fixtures import ProxyInProcess, ProxyProcess, ScriptedOrigin, ok
 from tests.warc.test_file_check import fetch
 from warc.record_builder import record_member
 
@@ -33,7 +33,7 @@ def make_collection(root: Path, *, killed: bool = False, more: Mapping[str, byte
     """
     root.mkdir()
     layout = Layout(root)
-    origin = Origin()
+    origin = ScriptedOrigin()
     origin.answers = {
         "/a": ok(b"<p>first</p>" * 900),
         "/picture": ok(os.urandom(90_000), mime="image/png"),
@@ -48,7 +48,7 @@ def make_collection(root: Path, *, killed: bool = False, more: Mapping[str, byte
         egress=EgressSettings(allow=("127.0.0.0/8",), resolve={"origin.example": f"127.0.0.1:{origin.port}"}),
         proxy=ProxySettings(disk_reserve_bytes=0, seal_grace_s=1.0),
     )
-    proxy = (ProxyProcess if killed else Proxy)(layout, settings, "p", root)
+    proxy = (ProxyProcess if killed else ProxyInProcess)(layout, settings, "p", root)
     try:
         asyncio.run(fetch(proxy, f"{SITE}/a", f"{SITE}/picture", f"{SITE}/chunked", page_id="one"))
         asyncio.run(fetch(proxy, f"{SITE}/again", f"{SITE}/same", f"{SITE}/304", page_id="two"))

@@ -28,16 +28,16 @@ from links.registry.schema import urls
 from links.registry.urls import UrlRow, find_urls, urls_by_id
 from links.registry.wikis import all_wikis
 from links.states import LinkState
-from tests.support.commands import Ran, Weboid
+from tests.support.commands import CommandResult, WeboidRunner
 from tests.support.linked_site import Answer, LinkedSite
 from tests.support.services.ports import free_port
 from tests.support.services.registries import open_registry
 from tests.support.sites.cache import ROOT
-from tests.support.sites.mediawiki import Wiki, running_wiki
+from tests.support.sites.mediawiki import RunningWiki, running_wiki
 from tests.support.wiki_pass import pass_days
-from tests.support.wiki_writer import Writer
+from tests.support.wiki_writer import WikiWriter
 
-EXTENSION = ROOT / "wiki" / "mediawiki" / "Weboid" / "extension.json"
+EXTENSION = ROOT / "wiki" / "mediawiki" / "WeboidRunner" / "extension.json"
 SECRET = "a secret with at least thirty-two characters"
 FARM = "town"
 LIMIT_S = 240.0
@@ -54,9 +54,9 @@ class WikiDeployment:
         log: JSON lines of `weboid wiki watch`.
     """
 
-    wiki: Wiki
-    writer: Writer
-    weboid: Weboid
+    wiki: RunningWiki
+    writer: WikiWriter
+    weboid: WeboidRunner
     front: str
     webhook: str
     secret: Path
@@ -69,15 +69,15 @@ class WikiDeployment:
         """The layout of the collection."""
         return Layout(self.weboid.collection)
 
-    def run(self, *arguments: str) -> Ran:
+    def run(self, *arguments: str) -> CommandResult:
         """Run a command on the collection."""
         return self.weboid.run(*arguments, f"--collection={self.weboid.collection}")
 
-    def call(self, *arguments: str) -> Ran:
+    def call(self, *arguments: str) -> CommandResult:
         """Run a command in this process, which is faster; not while an event loop runs."""
         return self.weboid.call(*arguments, f"--collection={self.weboid.collection}")
 
-    def add(self, *options: str) -> Ran:
+    def add(self, *options: str) -> CommandResult:
         """Add the wiki with `weboid wiki add`."""
         return self.run("wiki", "add", self.wiki.base, *options)
 
@@ -218,8 +218,8 @@ def running_deployment(
         wiki = stack.enter_context(running_wiki(server="self", settings=settings))
         profile = folder / "profile.toml"
         profile.write_text(profile_of(sites, **groups))
-        weboid = Weboid(folder, profile)
-        yield WikiDeployment(wiki, Writer(wiki.api()), weboid, front, webhook, secret)
+        weboid = WeboidRunner(folder, profile)
+        yield WikiDeployment(wiki, WikiWriter(wiki.api()), weboid, front, webhook, secret)
 
 
 def profile_of(sites: Sequence[LinkedSite], **groups: dict[str, Any]) -> str:

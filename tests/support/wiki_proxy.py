@@ -105,7 +105,7 @@ class WikiProxy:
         return [each for each in self.requests if params.items() <= each.params.items()]
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _WikiProxyHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     proxy: WikiProxy
     target: str
@@ -183,7 +183,7 @@ class _Handler(BaseHTTPRequestHandler):
 def running_wiki_proxy(wiki: str) -> Iterator[WikiProxy]:
     """Run a proxy for the wiki at that address within the block."""
     proxy = WikiProxy()
-    handler = type("Handler", (_Handler,), {"proxy": proxy, "target": urlsplit(wiki).netloc})
+    handler = type("Handler", (_WikiProxyHandler,), {"proxy": proxy, "target": urlsplit(wiki).netloc})
     with LoopbackServer(handler) as server:
         proxy.base = server.origin
         try:

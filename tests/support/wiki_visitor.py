@@ -11,7 +11,7 @@ import urllib.request
 LIMIT_S = 120.0
 
 
-class Visitor:
+class WikiVisitor:
     """A session of an account."""
 
     def __init__(self, base: str, name: str, password: str) -> None:

@@ -14,7 +14,7 @@ import urllib.parse
 import urllib.request
 from typing import Any
 
-from tests.support.sites.mediawiki import ADMIN, PASSWORD, Wiki
+from tests.support.sites.mediawiki import ADMIN, PASSWORD, RunningWiki
 
 BOT = "Repairer"
 BOT_APP = "weboid"
@@ -23,7 +23,7 @@ GRANTS = "basic,highvolume,editpage,createeditmovepage,editprotected,delete,roll
 LIMIT_S = 120.0
 
 
-class Writer:
+class WikiWriter:
     """A logged-in account."""
 
     def __init__(self, api: str, *, name: str = ADMIN, password: str = PASSWORD) -> None:
@@ -78,7 +78,7 @@ class Writer:
         return document
 
 
-def make_bot(wiki: Wiki, *, name: str = BOT, is_bot: bool = True, grants: str = GRANTS) -> str:
+def make_bot(wiki: RunningWiki, *, name: str = BOT, is_bot: bool = True, grants: str = GRANTS) -> str:
     """Create an account with a bot password; return its login name (password: `BOT_SECRET`)."""
     groups = ("--custom-groups", "bot") if is_bot else ()
     wiki.maintain("createAndPromote.php", *groups, name, PASSWORD)

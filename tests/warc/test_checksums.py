@@ -11,7 +11,7 @@ import pytest
 
 from core.layout import Layout
 from tests.support.polling import wait_until
-from tests.support.proxy_fixtures import Origin, Proxy, ok
+from tests.support.proxy_fixtures import ProxyInProcess, ScriptedOrigin, ok
 from tests.support.warc_damage import SITE, captures, flip, make_collection, sql
 from tests.warc.test_file_check import fetch
 from warc.checksums import add_sums, chain_problems, read_chain, read_sums, replace_sums
@@ -31,7 +31,7 @@ def folder(layout: Layout) -> Layout:
 
 @pytest.mark.proxy
 async def test_a_closed_file_has_its_checksum_in_the_list_and_in_the_index(
-    start: Callable[..., Proxy], origin: Origin, layout: Layout
+    start: Callable[..., ProxyInProcess], origin: ScriptedOrigin, layout: Layout
 ) -> None:
     """`sha256sum -c` reads it; the index has size and moment, too. Also after roll-overs."""
     origin.answers = {f"/{n}": ok(os.urandom(3000 + n)) for n in range(3)}
@@ -64,7 +64,9 @@ async def test_a_closed_file_has_its_checksum_in_the_list_and_in_the_index(
 
 
 @pytest.mark.proxy
-def test_a_file_without_its_line_gets_it_from_the_next_proxy(start: Callable[..., Proxy], layout: Layout) -> None:
+def test_a_file_without_its_line_gets_it_from_the_next_proxy(
+    start: Callable[..., ProxyInProcess], layout: Layout
+) -> None:
     """A killed proxy had no time; lines that are there stay as they are."""
     layout.root.rmdir()
     make_collection(layout.root, killed=True)

@@ -29,7 +29,7 @@ _SECRET = b"the secret of the wombat"
 _LINES = (("erased", "2026-03-02T00:00:00.000Z"), ("erased-by", "anna"), ("reason", "Order\r\n 7"))
 
 
-class House:
+class ErasureCollection:
     """A collection with records to erase among others, and what is known of it."""
 
     def __init__(self, folder: Path) -> None:
@@ -67,9 +67,9 @@ class House:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
+def house(tmp_path: Path) -> ErasureCollection:
     """A collection that is sound."""
-    made = House(tmp_path / "collection")
+    made = ErasureCollection(tmp_path / "collection")
     assert verify_collection(made.layout).faults == []
     return made
 
@@ -84,7 +84,7 @@ def records(layout: Layout) -> dict[str, list[bytes]]:
     return found
 
 
-def assert_erased(house: House, before: dict[str, list[bytes]]) -> None:
+def assert_erased(house: ErasureCollection, before: dict[str, list[bytes]]) -> None:
     """Nothing of the secret is left, all else is as it was, and the collection is sound."""
     after = records(house.layout)
     changed = 0
@@ -106,7 +106,7 @@ def assert_erased(house: House, before: dict[str, list[bytes]]) -> None:
     assert names == {*before, "SHA256SUMS", "SHA256SUMS.chain"}
 
 
-def test_tombstones_stand_in_the_records_places(house: House) -> None:
+def test_tombstones_stand_in_the_records_places(house: ErasureCollection) -> None:
     """WARC-Record-ID, target and date stay; the block says why; readers of WARCs find no fault."""
     before = records(house.layout)
     headers = _headers(house.layout)
@@ -133,7 +133,7 @@ def _headers(layout: Layout) -> list[tuple[str, str, str, str]]:
     return found
 
 
-def test_the_block_of_a_tombstone_is_one_line_a_fact(house: House) -> None:
+def test_the_block_of_a_tombstone_is_one_line_a_fact(house: ErasureCollection) -> None:
     """application/warc-fields, and no value can begin a line of its own."""
     erase_records(house.layout, house.orders)
     with (house.layout.archive / "captures-00000.warc.gz").open("rb") as file:
@@ -146,7 +146,7 @@ def test_the_block_of_a_tombstone_is_one_line_a_fact(house: House) -> None:
     )
 
 
-def test_the_index_moves_with_the_records(house: House) -> None:
+def test_the_index_moves_with_the_records(house: ErasureCollection) -> None:
     """Rows, payloads and what revisits refer to lie where the records are now; the rest is gone."""
     erase_records(house.layout, house.orders)
     with closing(sqlite3.connect(house.layout.captures_db)) as database:
@@ -192,7 +192,7 @@ def _killed(run: Callable[[Callable[[str], None]], object], at: int) -> bool:
     return os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
 
-def test_kill_9_at_any_step_loses_nothing(house: House, tmp_path: Path) -> None:
+def test_kill_9_at_any_step_loses_nothing(house: ErasureCollection, tmp_path: Path) -> None:
     """Before the plan all is as it was; after it, `finish` ends what was begun, however often killed."""
     before = records(house.layout)
     away = tmp_path / "away"
@@ -218,7 +218,7 @@ def test_kill_9_at_any_step_loses_nothing(house: House, tmp_path: Path) -> None:
     assert_erased(house, before)
 
 
-def test_what_is_not_as_it_should_be_is_refused(house: House) -> None:
+def test_what_is_not_as_it_should_be_is_refused(house: ErasureCollection) -> None:
     """An open WARC, one that is not what its checksum says, a place where no record is."""
     before = records(house.layout)
     name = house.gone[0].location.filename
@@ -240,7 +240,7 @@ def test_what_is_not_as_it_should_be_is_refused(house: House) -> None:
     assert not (house.layout.archive / PLAN_NAME).exists()
 
 
-def test_nothing_to_erase_changes_nothing(house: House) -> None:
+def test_nothing_to_erase_changes_nothing(house: ErasureCollection) -> None:
     """And finishing what was not begun neither."""
     before = records(house.layout), read_sums(house.layout).by_name
     assert erase_records(house.layout, {}) == []

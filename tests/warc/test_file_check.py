@@ -23,7 +23,7 @@ from core.layout import Layout
 from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import warc_date
 from proxy.control.client import NewArtifact
-from tests.support.proxy_fixtures import Browser, Origin, Proxy, ProxyProcess, check, ok, records
+from tests.support.proxy_fixtures import ProxyBrowser, ProxyInProcess, ProxyProcess, ScriptedOrigin, check, ok, records
 from warc.file_check import CollectionFault
 from warc.file_reader import FaultKind, WarcMember, walk_records
 from warc.index.sqlite import SqliteCaptureIndex
@@ -52,11 +52,11 @@ def pageinfo(page_id: str, url: str, *, at: datetime) -> NewArtifact:
     return NewArtifact(f"urn:pageinfo:{url}", "application/json", info.to_json())
 
 
-async def fetch(proxy: Proxy, *urls: str, page_id: str = "p") -> datetime:
+async def fetch(proxy: ProxyInProcess, *urls: str, page_id: str = "p") -> datetime:
     """Visit, fetch the URLs, seal, and write the manifest; when it began."""
     begun = datetime.now(UTC)
     async with proxy.client.visit(page_id, bucket="default") as visit:
-        with closing(Browser(proxy.port, visit.credentials.username, visit.credentials.password)) as browser:
+        with closing(ProxyBrowser(proxy.port, visit.credentials.username, visit.credentials.password)) as browser:
             for url in urls:
                 await asyncio.to_thread(browser.get, url)
             await visit.seal(grace_s=2)
@@ -67,7 +67,9 @@ async def fetch(proxy: Proxy, *urls: str, page_id: str = "p") -> datetime:
 
 
 @pytest.mark.proxy
-async def test_a_revisits_row_locates_the_payload(proxy: Proxy, origin: Origin, layout: Layout) -> None:
+async def test_a_revisits_row_locates_the_payload(
+    proxy: ProxyInProcess, origin: ScriptedOrigin, layout: Layout
+) -> None:
     """Playback needs one look-up, not a search by digest."""
     await fetch(proxy, "http://origin.example/a", "http://origin.example/b")
     ((filename, offset, length),) = rows(
@@ -81,7 +83,10 @@ async def test_a_revisits_row_locates_the_payload(proxy: Proxy, origin: Origin, 
 
 @pytest.mark.proxy
 async def test_what_was_acknowledged_survives_a_kill(
-    start_process: Callable[..., ProxyProcess], start: Callable[..., Proxy], origin: Origin, layout: Layout
+    start_process: Callable[..., ProxyProcess],
+    start: Callable[..., ProxyInProcess],
+    origin: ScriptedOrigin,
+    layout: Layout,
 ) -> None:
     """After SIGKILL the next process finds every sealed record; the WARC is whole and closed."""
     proxy = start_process("first")
@@ -103,7 +108,10 @@ async def test_what_was_acknowledged_survives_a_kill(
 
 @pytest.mark.proxy
 async def test_records_that_the_index_missed_are_found_again(
-    start_process: Callable[..., ProxyProcess], start: Callable[..., Proxy], origin: Origin, layout: Layout
+    start_process: Callable[..., ProxyProcess],
+    start: Callable[..., ProxyInProcess],
+    origin: ScriptedOrigin,
+    layout: Layout,
 ) -> None:
     """A crash between disk and index loses no capture, and adds none twice."""
     proxy = start_process("first")
@@ -123,7 +131,9 @@ async def test_records_that_the_index_missed_are_found_again(
 
 
 @pytest.mark.proxy
-async def test_the_index_can_be_made_again_from_the_warcs(proxy: Proxy, origin: Origin, layout: Layout) -> None:
+async def test_the_index_can_be_made_again_from_the_warcs(
+    proxy: ProxyInProcess, origin: ScriptedOrigin, layout: Layout
+) -> None:
     """`collection rebuild` gives the rows that writing gave."""
     origin.answers["/page"] = ok(b"<title>T</title>", status="404 Not Found", more="X-A: b\r\n")
     origin.answers["/chunks"] = (
@@ -155,18 +165,18 @@ async def test_the_index_can_be_made_again_from_the_warcs(proxy: Proxy, origin: 
 
 @pytest.mark.proxy
 async def test_an_interrupted_attempt_leaves_no_capture_beside_the_page(
-    proxy: Proxy, origin: Origin, layout: Layout
+    proxy: ProxyInProcess, origin: ScriptedOrigin, layout: Layout
 ) -> None:
     """A page visited again after a crash is in the index once, by its last visit."""
     url = "http://origin.example/page"
     async with proxy.client.visit("p", bucket="default") as visit:
-        browser = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
+        browser = ProxyBrowser(proxy.port, visit.credentials.username, visit.credentials.password)
         browser.get(url)
         await visit.seal(grace_s=1)  # … and the worker dies before it writes the manifest
         browser.close()
     begun = datetime.now(UTC)
     async with proxy.client.visit("p", bucket="default") as visit:
-        browser = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
+        browser = ProxyBrowser(proxy.port, visit.credentials.username, visit.credentials.password)
         browser.get(url)
         await visit.seal(grace_s=1)
         browser.close()
@@ -182,7 +192,7 @@ async def test_an_interrupted_attempt_leaves_no_capture_beside_the_page(
 
 @pytest.mark.proxy
 async def test_artifacts_lie_beside_the_captures_and_refer_to_them(
-    proxy: Proxy, origin: Origin, layout: Layout
+    proxy: ProxyInProcess, origin: ScriptedOrigin, layout: Layout
 ) -> None:
     """`artifacts-*` holds resource records with the page's date, id, URL and capture."""
     url = "http://origin.example/page"
@@ -203,7 +213,7 @@ async def test_artifacts_lie_beside_the_captures_and_refer_to_them(
 
 
 @pytest.mark.proxy
-async def test_below_the_reserve_no_visit_is_opened(start: Callable[..., Proxy]) -> None:
+async def test_below_the_reserve_no_visit_is_opened(start: Callable[..., ProxyInProcess]) -> None:
     """The error says how much is free and what to do; nothing is lost."""
     proxy = start(disk_reserve_bytes=1 << 60)
     with pytest.raises(DiskFullError, match="free some space"):
@@ -223,7 +233,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.proxy
 async def test_a_full_disk_fails_the_visit_loudly_and_leaves_whole_files(
-    start: Callable[..., Proxy], origin: Origin, layout: Layout, small_disk: Path
+    start: Callable[..., ProxyInProcess], origin: ScriptedOrigin, layout: Layout, small_disk: Path
 ) -> None:
     """ENOSPC reaches whoever waits; the WARC ends with its last whole record, and goes on."""
     layout.archive.symlink_to(small_disk)
@@ -244,7 +254,7 @@ async def test_a_full_disk_fails_the_visit_loudly_and_leaves_whole_files(
 
 @pytest.mark.proxy
 async def test_a_file_rolls_over_at_its_size_and_gets_its_final_name(
-    start: Callable[..., Proxy], origin: Origin, layout: Layout
+    start: Callable[..., ProxyInProcess], origin: ScriptedOrigin, layout: Layout
 ) -> None:
     """Closed WARCs lose `.open`; their rows hold the final name from the start."""
     origin.answers = {f"/{n}": ok(os.urandom(30_000)) for n in range(2)}
@@ -278,7 +288,9 @@ def test_a_file_rolls_over_at_its_age_even_when_nothing_is_written(tmp_path: Pat
 
 
 @pytest.mark.proxy
-async def test_an_idle_proxy_closes_a_file_of_age(start: Callable[..., Proxy], layout: Layout, origin: Origin) -> None:
+async def test_an_idle_proxy_closes_a_file_of_age(
+    start: Callable[..., ProxyInProcess], layout: Layout, origin: ScriptedOrigin
+) -> None:
     """Nobody needs to write for a file to be closed."""
     origin.answers["/"] = ok(b"a page")
     proxy = start(warc_limit_s=0.2)
@@ -290,7 +302,7 @@ async def test_an_idle_proxy_closes_a_file_of_age(start: Callable[..., Proxy], l
 
 @pytest.mark.proxy
 async def test_bytes_in_flight_are_cut_when_half_of_the_reserve_is_gone(
-    start: Callable[..., Proxy], origin: Origin, layout: Layout, small_disk: Path
+    start: Callable[..., ProxyInProcess], origin: ScriptedOrigin, layout: Layout, small_disk: Path
 ) -> None:
     """A visit that has begun may use the other half; then it is cut and fails, to be made again."""
     layout.archive.symlink_to(small_disk)
@@ -305,7 +317,7 @@ async def test_bytes_in_flight_are_cut_when_half_of_the_reserve_is_gone(
     origin.answers["/endless"] = endless
     proxy = start(disk_reserve_bytes=2_000_000)
     async with proxy.client.visit("p", bucket="default") as visit:
-        browser = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
+        browser = ProxyBrowser(proxy.port, visit.credentials.username, visit.credentials.password)
         browser.send_only(
             b"GET http://origin.example/endless HTTP/1.1\r\nHost: origin.example\r\n"
             + browser.authorization.encode()
@@ -350,14 +362,16 @@ def test_a_member_is_one_gzip_record(block: bytes) -> None:
     assert record.startswith(b"WARC/1.1\r\n")
 
 
-async def test_a_page_that_was_skipped_is_not_offered(proxy: Proxy, origin: Origin, layout: Layout) -> None:
+async def test_a_page_that_was_skipped_is_not_offered(
+    proxy: ProxyInProcess, origin: ScriptedOrigin, layout: Layout
+) -> None:
     """Of a skipped page only the manifest is in the index, also of one that was rebuilt; other pages stay."""
     origin.answers["/no"] = ok(b"not for archives")
     origin.answers["/yes"] = ok(b"for archives")
     begun = datetime.now(UTC)
     async with proxy.client.visit("skipped", bucket="default") as visit:
         given = visit.credentials
-        with closing(Browser(proxy.port, given.username, given.password)) as browser:
+        with closing(ProxyBrowser(proxy.port, given.username, given.password)) as browser:
             await asyncio.to_thread(browser.get, "http://origin.example/no")
             await visit.seal(grace_s=2)
         url = "http://origin.example/no"

@@ -9,7 +9,7 @@ import pytest
 
 from bench.certificate import write_certificate
 from core.errors import PermanentError, TransientError, UnavailableError
-from tests.support.proxy_fixtures import Origin
+from tests.support.proxy_fixtures import ScriptedOrigin
 from tests.support.services.s3_server import S3Server
 from warc import object_storage
 from warc.object_storage import ObjectStorage, open_storage
@@ -128,7 +128,7 @@ def test_missing_credentials_and_an_unknown_authority_name_the_variable(
     s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are the operator's to give; a certificate that does not verify is no outage."""
-    origin = Origin(write_certificate(tmp_path / "origin.pem", "localhost"))
+    origin = ScriptedOrigin(write_certificate(tmp_path / "origin.pem", "localhost"))
     try:
         settings = replace(s3.settings(), endpoint_url=f"https://localhost:{origin.port}")
         with pytest.raises(TransientError, match=r"does not verify: .* AWS_CA_BUNDLE"):

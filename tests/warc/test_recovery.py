@@ -10,7 +10,7 @@ import pytest
 
 from core.config.settings import ProxySettings
 from core.layout import Layout
-from tests.support.proxy_fixtures import Origin, Proxy, check, records
+from tests.support.proxy_fixtures import ProxyInProcess, ScriptedOrigin, check, records
 from tests.support.warc_damage import SITE, captures, copied, flip, make_collection, resource, sql
 from tests.warc.test_file_check import fetch
 from warc.record_builder import record_member
@@ -291,7 +291,9 @@ def test_it_is_noted_in_the_reports(layout: Layout) -> None:
     assert noted["cut"] == len(GARBAGE)
 
 
-async def test_a_file_that_lives_is_left_alone(start: Callable[..., Proxy], origin: Origin, layout: Layout) -> None:
+async def test_a_file_that_lives_is_left_alone(
+    start: Callable[..., ProxyInProcess], origin: ScriptedOrigin, layout: Layout
+) -> None:
     """Its writer holds a lock on it."""
     proxy = start()
     await fetch(proxy, f"{SITE}/new", page_id="new")
@@ -303,7 +305,7 @@ async def test_a_file_that_lives_is_left_alone(start: Callable[..., Proxy], orig
     assert len(living) == 2
 
 
-def test_a_proxy_starts_whatever_lies_there_and_says_so(start: Callable[..., Proxy], layout: Layout) -> None:
+def test_a_proxy_starts_whatever_lies_there_and_says_so(start: Callable[..., ProxyInProcess], layout: Layout) -> None:
     """A real one: it says in its first line what it did, and goes on archiving."""
     late = exchange(1)[0]
     append(layout, late + GARBAGE)

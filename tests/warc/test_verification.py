@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.layout import Layout
-from tests.support.proxy_fixtures import Origin, Proxy, ok
+from tests.support.proxy_fixtures import ProxyInProcess, ScriptedOrigin, ok
 from tests.support.warc_damage import SITE, captures, copied, flip, make_collection, resource, sql, tree
 from tests.warc.test_file_check import fetch
 from warc.checksums import read_sums
@@ -384,7 +384,7 @@ def test_what_was_set_aside_is_named(layout: Layout) -> None:
 
 
 async def test_a_collection_that_is_being_written_has_no_fault(
-    start: Callable[..., Proxy], origin: Origin, layout: Layout
+    start: Callable[..., ProxyInProcess], origin: ScriptedOrigin, layout: Layout
 ) -> None:
     """Open files are checked as far as the index covers them, whatever comes meanwhile."""
     shutil.rmtree(layout.root)

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from core.page_manifest import VisitOutcome
-from tests.support.acid_run import Result, archive, play, served, shared_share
-from tests.support.commands import Weboid, profile_for
+from tests.support.acid_run import CellResult, archive, play, served, shared_share
+from tests.support.commands import WeboidRunner, profile_for
 from tests.support.sites.acid import CELLS
-from tests.support.sites.acid_cell import Cell
+from tests.support.sites.acid_cell import AcidCell
 from tests.support.sites.web import TestWeb
 from tests.support.stored_records import check
 
@@ -19,11 +19,11 @@ each_cell = pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
 
 
 @pytest.fixture(scope="module")
-def results(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
+def results(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> dict[str, CellResult]:
     """Every cell, archived with the default profile in shared contexts and opened in `weboid serve`, once."""
     web.clear()
     folder = tmp_path_factory.mktemp("acid")
-    weboid = Weboid(folder, profile_for(web, folder / "profile.toml"))
+    weboid = WeboidRunner(folder, profile_for(web, folder / "profile.toml"))
     ran, found = archive(weboid, CELLS)
     assert ran.code == 0, ran.err
     assert shared_share(web.requests(), CELLS) > 0.5  # the others open a context, or follow a page that ended theirs
@@ -34,7 +34,7 @@ def results(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 
 
 @each_cell
-def test_a_cell_is_whole_in_the_warc_and_the_index(results: dict[str, Result], cell: Cell) -> None:
+def test_a_cell_is_whole_in_the_warc_and_the_index(results: dict[str, CellResult], cell: AcidCell) -> None:
     """Each URL as a response, or as a revisit whose original is there; nothing that nobody saw."""
     result = results[cell.name]
 
@@ -43,7 +43,7 @@ def test_a_cell_is_whole_in_the_warc_and_the_index(results: dict[str, Result], c
 
 
 @each_cell
-def test_a_cell_was_seen_when_it_was_archived(results: dict[str, Result], cell: Cell) -> None:
+def test_a_cell_was_seen_when_it_was_archived(results: dict[str, CellResult], cell: AcidCell) -> None:
     """Its marks are green in the screenshot, its words are in the text, and it is complete."""
     result = results[cell.name]
 
@@ -55,7 +55,7 @@ def test_a_cell_was_seen_when_it_was_archived(results: dict[str, Result], cell: 
 
 
 @each_cell
-def test_a_cell_is_visible_in_playback(results: dict[str, Result], cell: Cell) -> None:
+def test_a_cell_is_visible_in_playback(results: dict[str, CellResult], cell: AcidCell) -> None:
     """The same marks and words in a browser that reads the copy, which asks nobody else.
 
     A mark that playback cannot show is named by its cell with the reason; once it can, the cell

@@ -8,7 +8,7 @@ import pytest
 
 from core.page_manifest import PageInfo, parse_pageinfo
 from core.urls import fetch_key, identity_key
-from tests.support.commands import Weboid, profile_for
+from tests.support.commands import WeboidRunner, profile_for
 from tests.support.sites import hosts
 from tests.support.sites.web import TestWeb
 from tests.support.stored_records import check, records
@@ -27,7 +27,9 @@ def test_every_page_in_scope_is_captured_exactly_once(
 ) -> None:
     """The pages of a crawl follow from the links in its manifests alone."""
     visit = dict.fromkeys(("full_page", "thumbnail", "view", "dom", "text", "favicon"), False)
-    weboid = Weboid(tmp_path, profile_for(real_web, tmp_path / "profile.toml", visit=visit, behaviours={"run": []}))
+    weboid = WeboidRunner(
+        tmp_path, profile_for(real_web, tmp_path / "profile.toml", visit=visit, behaviours={"run": []})
+    )
     options = ("--depth", str(depth), "--exclude", exclude, "--robots", "ignore")
 
     ran = weboid.run("crawl", "--json", "--profile", str(weboid.profile), seed, *options, "--workers", "4")

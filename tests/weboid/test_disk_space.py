@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import Weboid
+from tests.support.commands import WeboidRunner
 from tests.support.stored_records import RULES, check
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy]
@@ -31,13 +31,13 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def weboid(weboid_with: Callable[..., Weboid], small_disk: Path) -> Weboid:
+def weboid(weboid_with: Callable[..., WeboidRunner], small_disk: Path) -> WeboidRunner:
     """The command, with more reserve than is free."""
     assert small_disk.is_dir()
     return weboid_with(proxy={"disk_reserve_bytes": 30 * MB})
 
 
-def start(weboid: Weboid) -> "subprocess.Popen[str]":
+def start(weboid: WeboidRunner) -> "subprocess.Popen[str]":
     """Start a run of one page and return when it says that it waits."""
     profile = ("--profile", str(weboid.profile))
     process = weboid.start("archive", "--json", *profile, f"{RULES}/page/plain")
@@ -50,7 +50,7 @@ def start(weboid: Weboid) -> "subprocess.Popen[str]":
     return process
 
 
-def test_a_run_waits_for_space_and_goes_on_by_itself(weboid: Weboid, small_disk: Path) -> None:
+def test_a_run_waits_for_space_and_goes_on_by_itself(weboid: WeboidRunner, small_disk: Path) -> None:
     """No page is begun below the reserve; as soon as there is space it is archived."""
     process = start(weboid)
     (small_disk / "filler").unlink()
@@ -64,7 +64,7 @@ def test_a_run_waits_for_space_and_goes_on_by_itself(weboid: Weboid, small_disk:
     assert (events[1]["outcome"], events[1]["attempts"]) == ("complete", 1)
 
 
-def test_ctrl_c_ends_a_run_that_waits_for_space(weboid: Weboid) -> None:
+def test_ctrl_c_ends_a_run_that_waits_for_space(weboid: WeboidRunner) -> None:
     """It stops as any run does; what was not begun is left."""
     process = start(weboid)
     process.send_signal(signal.SIGINT)
@@ -75,7 +75,7 @@ def test_ctrl_c_ends_a_run_that_waits_for_space(weboid: Weboid) -> None:
     assert (summary["left"], summary["stopped"]) == (1, True)
 
 
-def test_a_run_that_shall_not_wait_ends_and_loses_nothing(weboid: Weboid, small_disk: Path) -> None:
+def test_a_run_that_shall_not_wait_ends_and_loses_nothing(weboid: WeboidRunner, small_disk: Path) -> None:
     """`--no-wait`: the exit code says so; the same command goes on when there is space."""
     full = weboid.archive("--no-wait", f"{RULES}/page/plain")
     (small_disk / "filler").unlink()
@@ -87,7 +87,7 @@ def test_a_run_that_shall_not_wait_ends_and_loses_nothing(weboid: Weboid, small_
     assert roomy.pages[f"{RULES}/page/plain"]["outcome"] == "complete"
 
 
-def test_a_full_disk_is_told_in_one_line(weboid_with: Callable[..., Weboid], small_disk: Path) -> None:
+def test_a_full_disk_is_told_in_one_line(weboid_with: Callable[..., WeboidRunner], small_disk: Path) -> None:
     """Without a reserve the writes themselves fail: the run ends with its own exit code, no traceback."""
     weboid = weboid_with(proxy={"disk_reserve_bytes": 0, "disk_wait_s": 0})
     free = os.statvfs(small_disk)

@@ -16,7 +16,7 @@ from crawler.frontier.sqlite_frontier import open_frontier
 from playback.web.page_saves import SaveOptions
 from tests.support.console_server import serve_console
 from tests.support.firefox import FIREFOX, FirefoxWindow, open_firefox
-from tests.support.playback_fixtures import UNLIMITED, CollectionBuilder, Served, serving
+from tests.support.playback_fixtures import UNLIMITED, CollectionBuilder, ServedCollection, serving
 from tests.weboid.console.sample_collection import make_collection
 from tests.weboid.console.test_forms_in_browser import act
 from tests.weboid.console.test_page_frame import addresses
@@ -60,7 +60,7 @@ CLOCK = SystemClock()
 
 
 @pytest.fixture
-def saving(collection: CollectionBuilder) -> Iterator[Served]:
+def saving(collection: CollectionBuilder) -> Iterator[ServedCollection]:
     """A front whose readers may save."""
     with (
         contextlib.closing(ReaderQueueStatus(collection.layout, Settings(), clock=CLOCK)) as status,
@@ -70,7 +70,7 @@ def saving(collection: CollectionBuilder) -> Iterator[Served]:
 
 
 @pytest.mark.asyncio
-async def test_a_reader_saves_a_page(saving: Served, tmp_path: Path) -> None:
+async def test_a_reader_saves_a_page(saving: ServedCollection, tmp_path: Path) -> None:
     """The page of a missing copy, the form, the progress that reloads itself, the copy; no script of ours."""
     builder = saving.builder
     async with open_firefox(tmp_path) as window:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from core.config.settings import VisitSettings
-from tests.support.commands import Ran, Weboid, profile_for
+from tests.support.commands import CommandResult, WeboidRunner, profile_for
 from tests.support.sites import hosts
 from tests.support.sites.web import TestWeb
 from tests.support.stored_records import RULES, check, index, records
@@ -20,16 +20,16 @@ HOSTILE = ("/status/407", *UNDECODABLE, "/surrogates")
 
 
 @pytest.fixture(scope="module")
-def archived(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> tuple[Weboid, Ran]:
+def archived(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> tuple[WeboidRunner, CommandResult]:
     """All of them, archived in one run with a good page."""
     folder = tmp_path_factory.mktemp("hostile")
-    weboid = Weboid(folder, profile_for(web, folder / "profile.toml"))
+    weboid = WeboidRunner(folder, profile_for(web, folder / "profile.toml"))
     ran = weboid.archive(f"{RULES}/page/plain", *(f"{RULES}{path}" for path in HOSTILE))
     check(weboid.collection)
     return weboid, ran
 
 
-def test_a_sites_407_is_kept_and_fails_its_own_page_only(archived: tuple[Weboid, Ran]) -> None:
+def test_a_sites_407_is_kept_and_fails_its_own_page_only(archived: tuple[WeboidRunner, CommandResult]) -> None:
     """It is in the archive as it came; no browser takes it from a site, so there is no page."""
     weboid, ran = archived
     url = f"{RULES}/status/407"
@@ -42,7 +42,7 @@ def test_a_sites_407_is_kept_and_fails_its_own_page_only(archived: tuple[Weboid,
     assert not [payload for *_, payload in records(weboid.collection) if b"Weboid-Proxy" in payload]
 
 
-def test_a_body_that_no_browser_can_decode_costs_seconds(archived: tuple[Weboid, Ran]) -> None:
+def test_a_body_that_no_browser_can_decode_costs_seconds(archived: tuple[WeboidRunner, CommandResult]) -> None:
     """Nothing is drawn of a document without a body, so no picture is waited for till the deadline."""
     pages = [archived[1].pages[f"{RULES}{path}"] for path in UNDECODABLE]
 
@@ -50,7 +50,9 @@ def test_a_body_that_no_browser_can_decode_costs_seconds(archived: tuple[Weboid,
     assert max(page["seconds"] for page in pages) < VisitSettings().timeout_s / 2
 
 
-def test_half_a_surrogate_pair_in_a_pages_words_costs_nothing_else(archived: tuple[Weboid, Ran]) -> None:
+def test_half_a_surrogate_pair_in_a_pages_words_costs_nothing_else(
+    archived: tuple[WeboidRunner, CommandResult],
+) -> None:
     """UTF-8 has no form for it: something else is written in its place, and the page is kept."""
     page = archived[1].pages[f"{RULES}/surrogates"]
 
@@ -58,7 +60,7 @@ def test_half_a_surrogate_pair_in_a_pages_words_costs_nothing_else(archived: tup
     assert (page["title"][0], page["title"][-1]) == ("a", "b")
 
 
-def test_a_retry_after_beyond_all_calendars_delays_its_own_host_only(weboid: Weboid) -> None:
+def test_a_retry_after_beyond_all_calendars_delays_its_own_host_only(weboid: WeboidRunner) -> None:
     """It is a long wait, which the run speaks of; pages of other hosts are kept."""
     date = quote("Mon, 01 Jan 99999999999999999999 00:00:00 GMT")
     url, other = f"{RULES}/status/503/{date}", f"http://{hosts.OTHER}/page/plain"

@@ -102,7 +102,7 @@ PAGE = b"<!doctype html><title>A page</title><h1>Kept by a wheel</h1><img src=a.
 PICTURE = b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><circle r="9"/></svg>'
 
 
-class _Site(BaseHTTPRequestHandler):
+class _PictureSite(BaseHTTPRequestHandler):
     """One page with a picture."""
 
     def do_GET(self) -> None:
@@ -122,7 +122,7 @@ class _Site(BaseHTTPRequestHandler):
 @pytest.fixture
 def site() -> Iterator[str]:
     """Return the URL of a page on this machine."""
-    with LoopbackServer(_Site) as server:
+    with LoopbackServer(_PictureSite) as server:
         yield f"{server.origin}/"
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import psutil
 import pytest
 
-from tests.support.commands import Weboid
+from tests.support.commands import WeboidRunner
 from tests.support.stored_records import RULES, check, index, records
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.slow]
@@ -33,7 +33,7 @@ def family(pid: int) -> dict[str, list[int]]:
     return processes
 
 
-def run_until_killed(weboid: Weboid, urls: list[str], left: list[str]) -> None:
+def run_until_killed(weboid: WeboidRunner, urls: list[str], left: list[str]) -> None:
     """Run the command; after every other page kill a process of the next kind, which leaves the list."""
     process = weboid.start("archive", "--json", "--profile", str(weboid.profile), *urls)
     assert process.stdout is not None
@@ -55,7 +55,7 @@ def run_until_killed(weboid: Weboid, urls: list[str], left: list[str]) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_every_page_survives_any_killing_once(weboid_with: Callable[..., Weboid]) -> None:
+def test_every_page_survives_any_killing_once(weboid_with: Callable[..., WeboidRunner]) -> None:
     """Worker, proxy and browser are killed at random; then all pages are there, each once."""
     # Each kill costs what it interrupts one attempt.
     weboid = weboid_with(frontier={"attempts": len(KINDS) + 1})

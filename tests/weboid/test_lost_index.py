@@ -12,7 +12,7 @@ from core.layout import Layout
 from playback.access.decision_store import open_decisions
 from playback.web.asgi_app import create_app
 from tests.support import loopback
-from tests.support.commands import WEBOID, Weboid
+from tests.support.commands import WEBOID, WeboidRunner
 from tests.support.sites import hosts
 from tests.support.warc_damage import copied, make_collection, sql
 from warc.index.database import open_database
@@ -43,7 +43,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Layout:
 
 
 @pytest.fixture
-def lost(whole: Layout, weboid: Weboid) -> Layout:
+def lost(whole: Layout, weboid: WeboidRunner) -> Layout:
     """A copy of it at the command's collection, without its index."""
     layout = copied(whole, weboid.collection)
     for path in layout.databases.glob("captures.sqlite*"):
@@ -51,7 +51,7 @@ def lost(whole: Layout, weboid: Weboid) -> Layout:
     return layout
 
 
-def test_archive_restores_a_lost_index_before_it_writes(whole: Layout, lost: Layout, weboid: Weboid) -> None:
+def test_archive_restores_a_lost_index_before_it_writes(whole: Layout, lost: Layout, weboid: WeboidRunner) -> None:
     """The rows are those that were lost, revisits and where their payloads lie included."""
     ran = weboid.archive(PAGE)
 
@@ -61,7 +61,7 @@ def test_archive_restores_a_lost_index_before_it_writes(whole: Layout, lost: Lay
     assert rows(lost, names(whole)) == rows(whole, names(whole))
 
 
-def test_an_index_from_an_older_backup_is_completed(whole: Layout, weboid: Weboid) -> None:
+def test_an_index_from_an_older_backup_is_completed(whole: Layout, weboid: WeboidRunner) -> None:
     """Missing rows of a WARC are added, present ones stay once; foreign files are left to the import."""
     layout = copied(whole, weboid.collection)
     (name,) = [path.name for path in layout.archive.glob("weboid-*")]
@@ -78,7 +78,7 @@ def test_an_index_from_an_older_backup_is_completed(whole: Layout, weboid: Weboi
     assert rows(layout, ["other.warc.gz"]) == []
 
 
-def test_status_tells_that_the_index_was_lost(lost: Layout, weboid: Weboid) -> None:
+def test_status_tells_that_the_index_was_lost(lost: Layout, weboid: WeboidRunner) -> None:
     """For people with the command that restores it, and in --json."""
     assert "INCOMPLETE: 2 of 2 WARCs are not in it; `weboid collection rebuild`" in (
         weboid.call("status", "--collection", str(lost.root)).out
@@ -87,7 +87,7 @@ def test_status_tells_that_the_index_was_lost(lost: Layout, weboid: Weboid) -> N
     assert '"unindexed": 2' in ran.out
 
 
-def test_serve_refuses_a_lost_index(lost: Layout, weboid: Weboid) -> None:
+def test_serve_refuses_a_lost_index(lost: Layout, weboid: WeboidRunner) -> None:
     """An archive that seems to be empty is worse than none."""
     ran = weboid.call("serve", "--listen", "127.0.0.1:0", "--collection", str(lost.root))
 
@@ -118,7 +118,7 @@ async def test_the_front_answers_503_when_its_index_goes(whole: Layout, tmp_path
             assert (await client.get("/healthz")).status_code == 200
 
 
-def test_a_read_only_collection_is_shown_and_served(whole: Layout, weboid: Weboid) -> None:
+def test_a_read_only_collection_is_shown_and_served(whole: Layout, weboid: WeboidRunner) -> None:
     """A backup on a medium where nothing can be written. Needs root, for the mount."""
     layout = copied(whole, weboid.collection)
     frontier = weboid.call("crawl", "add", "http://later.example/", "--collection", str(layout.root))

@@ -39,8 +39,8 @@ from render.behaviours.catalog import NO_BEHAVIOURS
 from render.browser import Browser
 from render.chromium import find_browser
 from render.visit import Visit, VisitRequest, visit
-from tests.support.commands import Ran, Weboid, profile_for
-from tests.support.planted_faults import Held, Planted, held, plant
+from tests.support.commands import CommandResult, WeboidRunner, profile_for
+from tests.support.planted_faults import PlantedFault, RecordFacts, held, plant
 from tests.support.services.ports import free_port
 from tests.support.services.registries import open_registry
 from tests.support.sites.web import TestWeb
@@ -86,10 +86,10 @@ _WALL = (
 )
 
 
-class Archived:
+class ArchivedSites:
     """The real pages, archived once for every test here."""
 
-    def __init__(self, weboid: Weboid, ran: Ran, urls: tuple[str, ...]) -> None:
+    def __init__(self, weboid: WeboidRunner, ran: CommandResult, urls: tuple[str, ...]) -> None:
         self.weboid = weboid
         self.ran = ran
         self.urls = urls
@@ -113,25 +113,25 @@ class Archived:
 
 
 @pytest.fixture(scope="module")
-def archived(real_web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> Archived:
+def archived(real_web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> ArchivedSites:
     """`weboid archive --list` with the default profile, with which repairs are made, too; the pages are of every kind."""
     folder = tmp_path_factory.mktemp("real")
     patient = {"timeout_s": 240.0, "settle_s": 1.0}  # a busy machine
     profile = profile_for(real_web, folder / "profile.toml", visit=patient, quality={"repair_profile": "default"})
-    weboid = Weboid(folder, profile, limit_s=800)
+    weboid = WeboidRunner(folder, profile, limit_s=800)
     urls = (*_DAMAGED, *UNTOUCHED, *_OTHERS)
     (folder / "urls.txt").write_text("\n".join(urls))
-    return Archived(weboid, weboid.archive("--list", "urls.txt"), urls)
+    return ArchivedSites(weboid, weboid.archive("--list", "urls.txt"), urls)
 
 
-def test_every_page_is_complete(archived: Archived) -> None:
+def test_every_page_is_complete(archived: ArchivedSites) -> None:
     """None is partial, none given up."""
     assert archived.ran.code == 0, archived.ran.err
     assert archived.ran.summary["outcomes"] == {"complete": len(archived.urls)}
     assert set(archived.manifests) == set(archived.urls)
 
 
-def test_warcio_checks_and_indexes_every_record(archived: Archived) -> None:
+def test_warcio_checks_and_indexes_every_record(archived: ArchivedSites) -> None:
     """`warcio check` finds no fault; `warcio index` reads each file to its end."""
     check(archived.collection)
     paths = [str(path) for path in sorted((archived.collection / "archive").glob("*.warc.gz*"))]
@@ -143,7 +143,7 @@ def test_warcio_checks_and_indexes_every_record(archived: Archived) -> None:
     assert len(listed.stdout.splitlines()) == len(archived.records)
 
 
-def test_everything_that_the_browser_loaded_is_in_the_archive(archived: Archived) -> None:
+def test_everything_that_the_browser_loaded_is_in_the_archive(archived: ArchivedSites) -> None:
     """Each request with a response has its record, in the WARC and in the index."""
     written = {target for kind, target, *_ in archived.records if kind in ("response", "revisit")}
     query = "SELECT url FROM captures WHERE record_type != 'resource'"
@@ -159,7 +159,7 @@ def test_everything_that_the_browser_loaded_is_in_the_archive(archived: Archived
     assert {each.url for each in loaded} <= indexed
 
 
-def test_each_payload_is_one_response(archived: Archived) -> None:
+def test_each_payload_is_one_response(archived: ArchivedSites) -> None:
     """The rest are revisits, and there are some: pages share styles and scripts.
 
     What is empty, or was cut, claims nothing (docs/explanation/proxy.md, Dedup): under load a page may leave
@@ -178,7 +178,7 @@ def test_each_payload_is_one_response(archived: Archived) -> None:
     assert {(h["WARC-Refers-To-Target-URI"], h["WARC-Refers-To-Date"]) for h in revisits} <= originals
 
 
-def test_each_page_has_its_artifacts_beside_it(archived: Archived) -> None:
+def test_each_page_has_its_artifacts_beside_it(archived: ArchivedSites) -> None:
     """Screenshots, DOM, text and manifest, named `urn:…`, with the page's date and id."""
     kinds: dict[str, set[str]] = {}
     for kind, target, headers, _ in archived.records:
@@ -194,7 +194,7 @@ def test_each_page_has_its_artifacts_beside_it(archived: Archived) -> None:
 
 
 @pytest.fixture(scope="module")
-def stock_pywb(archived: Archived, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def stock_pywb(archived: ArchivedSites, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Stock pywb on our WARCs, as its own commands set it up; its address."""
     folder = tmp_path_factory.mktemp("pywb")
     paths = [str(path) for path in sorted((archived.collection / "archive").glob("*.warc.gz*"))]
@@ -219,7 +219,7 @@ def stock_pywb(archived: Archived, tmp_path_factory: pytest.TempPathFactory) -> 
         shutil.rmtree(folder)
 
 
-def test_stock_pywb_plays_every_page_and_resource(archived: Archived, stock_pywb: str) -> None:
+def test_stock_pywb_plays_every_page_and_resource(archived: ArchivedSites, stock_pywb: str) -> None:
     """`wb-manager add` reads our files; each URL answers with its status, revisits included."""
     wanted: dict[str, int] = {}
     for page in archived.manifests.values():
@@ -238,7 +238,7 @@ def test_stock_pywb_plays_every_page_and_resource(archived: Archived, stock_pywb
 
 
 @pytest.fixture(scope="module")
-def served(archived: Archived) -> Iterator[str]:
+def served(archived: ArchivedSites) -> Iterator[str]:
     """`weboid serve` as a user starts it; the one address that it prints."""
     process = archived.weboid.start("serve", "--listen", "127.0.0.1:0")
     assert process.stdout is not None
@@ -284,7 +284,7 @@ def difference(one: Image.Image, other: Image.Image) -> float:
 
 
 async def test_pages_open_in_serve_and_look_as_they_were_captured(
-    archived: Archived, served: str, browser: Browser
+    archived: ArchivedSites, served: str, browser: Browser
 ) -> None:
     """The reader's page frames the copy; the copy's picture is near the capture's.
 
@@ -315,7 +315,7 @@ async def test_pages_open_in_serve_and_look_as_they_were_captured(
     assert ranked[len(ranked) // 2][1] < DIFFERENCE_MEDIAN, ranked[:8]
 
 
-async def test_the_front_lists_every_page(archived: Archived, served: str) -> None:
+async def test_the_front_lists_every_page(archived: ArchivedSites, served: str) -> None:
     """What was archived is found by whoever looks for it."""
     found = ""
     async with httpx.AsyncClient(verify=False, timeout=120) as client:
@@ -331,7 +331,7 @@ async def test_the_front_lists_every_page(archived: Archived, served: str) -> No
     assert missing == []
 
 
-async def test_a_pdf_is_given_to_the_reader_as_it_was_kept(archived: Archived, served: str) -> None:
+async def test_a_pdf_is_given_to_the_reader_as_it_was_kept(archived: ArchivedSites, served: str) -> None:
     """The manuals hold PDFs; their bytes come back, as a file, from replay's origin."""
     pdfs = [page for page in archived.manifests.values() if page.mime == "application/pdf"]
     assert pdfs
@@ -347,7 +347,7 @@ async def test_a_pdf_is_given_to_the_reader_as_it_was_kept(archived: Archived, s
             assert f"sha256:{hashlib.sha256(answer.content).hexdigest()}" == digest
 
 
-def test_the_manifest_tells_where_the_time_went(archived: Archived) -> None:
+def test_the_manifest_tells_where_the_time_went(archived: ArchivedSites) -> None:
     """Each step of a visit has its seconds, and they add up to no more than the visit."""
     page: PageInfo
     for page in archived.manifests.values():
@@ -356,12 +356,12 @@ def test_the_manifest_tells_where_the_time_went(archived: Archived) -> None:
         assert re.fullmatch(r"[0-9a-f-]{36}", page.page_id)
 
 
-class Damaged:
+class DamagedCollection:
     """A copy of the archived collection, at rest, in which faults are planted."""
 
-    def __init__(self, archived: Archived, folder: Path) -> None:
+    def __init__(self, archived: ArchivedSites, folder: Path) -> None:
         shutil.copytree(archived.collection, folder / "collection")
-        self.weboid = Weboid(folder, archived.weboid.profile, limit_s=800)
+        self.weboid = WeboidRunner(folder, archived.weboid.profile, limit_s=800)
         self.layout = Layout(self.weboid.collection)
 
     def manifests(self) -> dict[str, PageInfo]:
@@ -382,18 +382,18 @@ class Damaged:
             }
 
 
-def qa(damaged: Damaged, *arguments: str) -> Ran:
+def qa(damaged: DamagedCollection, *arguments: str) -> CommandResult:
     """`weboid qa` with the profile."""
     profile = ("--profile", str(damaged.weboid.profile))
     return damaged.weboid.run("qa", "--json", *profile, *arguments)
 
 
-def events(ran: Ran, name: str) -> list[dict[str, Any]]:
+def events(ran: CommandResult, name: str) -> list[dict[str, Any]]:
     """Its events of that kind."""
     return [each for each in ran.events if each["event"] == name]
 
 
-def pictured(damaged: Damaged) -> list[tuple[str, str]]:
+def pictured(damaged: DamagedCollection) -> list[tuple[str, str]]:
     """Pages that nothing else is done to, each with its largest picture that no other page has."""
     sizes = {
         each.uri: len(each.payload)
@@ -411,19 +411,19 @@ def pictured(damaged: Damaged) -> list[tuple[str, str]]:
     return list(found.items())
 
 
-def dom_of(url: str, change: Any, name: str) -> Planted:
+def dom_of(url: str, change: Any, name: str) -> PlantedFault:
     """A fault in the final DOM of a page."""
-    return Planted(name, lambda each: each.uri == f"urn:dom:{url}", change)
+    return PlantedFault(name, lambda each: each.uri == f"urn:dom:{url}", change)
 
 
-def garbled(each: Held) -> bytes:
+def garbled(each: RecordFacts) -> bytes:
     """Every word another one."""
     text = each.payload.decode()
     swap = str.maketrans("aeioulnrst", "uoaeirstln")
     return re.sub(r">[^<]+<", lambda found: found[0].translate(swap), text).encode()
 
 
-def other_picture(each: Held) -> bytes:
+def other_picture(each: RecordFacts) -> bytes:
     """A picture of the same size that shows something else."""
     with Image.open(io.BytesIO(each.payload)) as image:
         size = image.size
@@ -433,7 +433,7 @@ def other_picture(each: Held) -> bytes:
     return out.getvalue()
 
 
-def faults(damaged: Damaged) -> tuple[dict[str, str], list[Planted]]:
+def faults(damaged: DamagedCollection) -> tuple[dict[str, str], list[PlantedFault]]:
     """The page of each fault by its name, and the faults."""
     (swapped_page, swapped), (gone_page, gone) = pictured(damaged)[:2]
     knoppix = next(each.payload for each in held(damaged.layout.archive) if each.uri == f"urn:dom:{UNTOUCHED[0]}")
@@ -461,27 +461,27 @@ def faults(damaged: Damaged) -> tuple[dict[str, str], list[Planted]]:
 
     error = b"<html><head></head><body><h1>503 Service Unavailable</h1></body></html>"
     return pages, [
-        Planted("sheet gone", sheet_of(SHEET_GONE)),
-        Planted("sheet emptied", ends_with("/swagger-ui.css"), lambda _: b""),
-        Planted("picture swapped", ends_with(swapped), other_picture),
-        Planted("picture gone", ends_with(gone)),
+        PlantedFault("sheet gone", sheet_of(SHEET_GONE)),
+        PlantedFault("sheet emptied", ends_with("/swagger-ui.css"), lambda _: b""),
+        PlantedFault("picture swapped", ends_with(swapped), other_picture),
+        PlantedFault("picture gone", ends_with(gone)),
         dom_of(DOM_EMPTY, lambda _: b"<html><head></head><body></body></html>", "DOM emptied"),
         dom_of(DOM_CUT, lambda each: each.payload[: len(each.payload) // 3], "DOM cut"),
         dom_of(DOM_OTHER, lambda _: knoppix, "DOM of another page"),
         dom_of(DOM_ERROR, lambda _: error, "DOM of an error"),
         dom_of(WORDS_GARBLED, garbled, "words garbled"),
         dom_of(COVERED, lambda each: each.payload.replace(b"</body>", _WALL.encode()), "covered"),
-        Planted("document gone", lambda each: each.uri in (ALL_GONE, f"urn:dom:{ALL_GONE}")),
-        Planted("file swapped", ends_with("/developers-reference.pdf"), lambda _: b"%PDF-1.4\nanother\n%%EOF\n"),
+        PlantedFault("document gone", lambda each: each.uri in (ALL_GONE, f"urn:dom:{ALL_GONE}")),
+        PlantedFault("file swapped", ends_with("/developers-reference.pdf"), lambda _: b"%PDF-1.4\nanother\n%%EOF\n"),
     ]
 
 
-def test_planted_faults_are_found_and_repaired_by_themselves(archived: Archived, tmp_path: Path) -> None:
+def test_planted_faults_are_found_and_repaired_by_themselves(archived: ArchivedSites, tmp_path: Path) -> None:
     """One command finds each, captures the page again, once, and offers that; what is whole is good.
 
     Whole are pages that nothing was planted in, and each page as it was captured again.
     """
-    damaged = Damaged(archived, tmp_path)
+    damaged = DamagedCollection(archived, tmp_path)
     before = damaged.manifests()
     pages, planted = faults(damaged)
     took = plant(damaged.layout, planted)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import Weboid
+from tests.support.commands import WeboidRunner
 from tests.support.services.redis_server import RedisServer
 from tests.support.stored_records import RULES, check, index, records
 
@@ -35,7 +35,7 @@ def kinds(folder: Path) -> Counter[str]:
     return Counter({kind: found[kind] for kind in ("response", "revisit") if found[kind]})
 
 
-def test_a_second_machine_writes_revisits_only(weboid_with: Callable[..., Weboid], server: RedisServer) -> None:
+def test_a_second_machine_writes_revisits_only(weboid_with: Callable[..., WeboidRunner], server: RedisServer) -> None:
     """Two collections, one dedup index: the payload is in one of them."""
     weboid = weboid_with(proxy=shared(server))
     url = f"{RULES}/page/plain"
@@ -53,7 +53,7 @@ def test_a_second_machine_writes_revisits_only(weboid_with: Callable[..., Weboid
 
 
 def test_a_run_without_its_dedup_index_ends_and_loses_nothing(
-    weboid_with: Callable[..., Weboid], server: RedisServer
+    weboid_with: Callable[..., WeboidRunner], server: RedisServer
 ) -> None:
     """Redis dies after the first page: exit code 3 and the remedy; the same command goes on."""
     weboid = weboid_with(proxy=shared(server))
@@ -78,7 +78,7 @@ def test_a_run_without_its_dedup_index_ends_and_loses_nothing(
     check(weboid.collection)
 
 
-def test_the_doctor_asks_the_dedup_index(weboid_with: Callable[..., Weboid], server: RedisServer) -> None:
+def test_the_doctor_asks_the_dedup_index(weboid_with: Callable[..., WeboidRunner], server: RedisServer) -> None:
     """It answers, or the remedy says what to do; neither tells the password."""
     weboid = weboid_with(proxy=shared(server))
 
@@ -100,7 +100,7 @@ def test_the_doctor_asks_the_dedup_index(weboid_with: Callable[..., Weboid], ser
 
 
 def test_a_bad_address_is_refused_before_anything_starts(
-    weboid_with: Callable[..., Weboid], server: RedisServer
+    weboid_with: Callable[..., WeboidRunner], server: RedisServer
 ) -> None:
     """Exit code 2, and the password is not in what is said."""
     weboid = weboid_with(proxy=shared(server, f"{SECRET}/more"))

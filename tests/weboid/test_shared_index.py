@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import Weboid
+from tests.support.commands import WeboidRunner
 from tests.support.services.redis_server import RedisServer
 from tests.support.stored_records import RULES
 
@@ -22,7 +22,7 @@ def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
 
 
 def test_every_command_reads_and_writes_the_index_that_it_is_told(
-    weboid: Weboid, redis_server: RedisServer, database_url: str
+    weboid: WeboidRunner, redis_server: RedisServer, database_url: str
 ) -> None:
     """`archive`, `status`, `verify`, `collection rebuild` and `doctor`; the collection has none of its own."""
     profile = weboid.profile.read_text()

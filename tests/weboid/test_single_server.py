@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from core.clock import SystemClock
 from core.layout import COLLECTION_VERSION
-from tests.support.commands import Weboid
+from tests.support.commands import WeboidRunner
 from tests.support.playback_fixtures import CollectionBuilder
 from tests.support.services.ports import free_port
 from weboid.cli.main import weboid as weboid_command
@@ -126,7 +126,7 @@ def test_pages_copies_and_webhook_are_reached_under_two_names(
     copies = f"https://{COPIES}:{ports['https']}"
     options = ["--port", str(ports["8080"]), "--replay-port", str(ports["8081"]), "--no-scan"]
     options += ["--origin", public, "--replay-origin", copies, "--behind", "127.0.0.1"]
-    own = Weboid(tmp_path, tmp_path / "none")
+    own = WeboidRunner(tmp_path, tmp_path / "none")
     assert own.call("collection", "rebuild").code == 0
     server = own.start("serve", *options)
     assert server.stdout is not None

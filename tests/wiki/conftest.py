@@ -5,24 +5,24 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.browser_screen import screen, windows  # noqa: F401 fixtures
-from tests.support.sites.mediawiki import Wiki, running_wiki
-from tests.support.wiki_writer import Writer, make_bot
+from tests.support.sites.mediawiki import RunningWiki, running_wiki
+from tests.support.wiki_writer import WikiWriter, make_bot
 
 
 @pytest.fixture(scope="module")
-def wiki() -> Iterator[Wiki]:
+def wiki() -> Iterator[RunningWiki]:
     """A wiki that knows its own address, shared by a module's tests (mark them slow)."""
     with running_wiki(server="self") as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def writer(wiki: Wiki) -> Writer:
+def writer(wiki: RunningWiki) -> WikiWriter:
     """Its administrator, logged in."""
-    return Writer(wiki.api())
+    return WikiWriter(wiki.api())
 
 
 @pytest.fixture(scope="module")
-def bot_name(wiki: Wiki) -> str:
+def bot_name(wiki: RunningWiki) -> str:
     """The login of an account with the bot flag; its password: `tests.support.wiki_writer.BOT_SECRET`."""
     return make_bot(wiki)

@@ -20,7 +20,7 @@ MAX_ITEM_NUMBER = 2_147_483_647
 
 
 @dataclass
-class Repository:
+class RepositoryServer:
     """A running repository.
 
     Attributes:
@@ -103,9 +103,9 @@ def statement(name: str, value: Any = None, *, rank: str = "normal", snaktype: s
 
 
 @contextmanager
-def repository() -> Iterator[Repository]:
+def repository() -> Iterator[RepositoryServer]:
     """Run an empty repository within the block."""
     with running_wiki_proxy("http://127.0.0.1:9") as proxy:  # nothing is forwarded
-        items = Repository(proxy)
+        items = RepositoryServer(proxy)
         proxy.script = items.answer
         yield items

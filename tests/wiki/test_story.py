@@ -21,8 +21,8 @@ from core.clock import SystemClock
 from links.check_history import day_of
 from links.checker.due_urls import links_awaiting_browser
 from links.states import LinkState
-from tests.support.browser_screen import Screen
-from tests.support.commands import Ran
+from tests.support.browser_screen import BrowserScreen
+from tests.support.commands import CommandResult
 from tests.support.documentation_pictures import save_picture
 from tests.support.linked_site import Answer, LinkedSite
 from tests.support.wiki_deployment import WikiDeployment, article, running_deployment
@@ -83,7 +83,7 @@ class SlowSite(LinkedSite):
         super().answer(handler)
 
 
-class Museum(SlowSite):
+class MuseumSite(SlowSite):
     """Site whose cited page can be taken down."""
 
     def __init__(self) -> None:
@@ -100,10 +100,10 @@ class Museum(SlowSite):
         self.answers[f"{MUSEUM}/lighthouse"] = self._page
 
 
-class Reader:
+class WikiReader:
     """Somebody who writes and reads the wiki in a browser."""
 
-    def __init__(self, deployment: WikiDeployment, screen: Screen) -> None:
+    def __init__(self, deployment: WikiDeployment, screen: BrowserScreen) -> None:
         self._deployment = deployment
         self._screen = screen
         self._address = f"{deployment.wiki.base}/index.php?title={PAGE.replace(' ', '_')}"
@@ -194,14 +194,14 @@ class Reader:
 
 
 @pytest.fixture
-def museum() -> Iterator[Museum]:
+def museum() -> Iterator[MuseumSite]:
     """The site that is cited, and loses a page."""
-    with Museum() as running:
+    with MuseumSite() as running:
         yield running
 
 
 @pytest.fixture
-def deployment(museum: Museum) -> Iterator[WikiDeployment]:
+def deployment(museum: MuseumSite) -> Iterator[WikiDeployment]:
     """A deployment whose museum is named by its wiki."""
     pages = {f"{host}/": article(host, LIGHTHOUSE) for host in LASTING}
     pages |= {
@@ -217,10 +217,10 @@ def deployment(museum: Museum) -> Iterator[WikiDeployment]:
 
 
 async def test_a_link_is_archived_dies_is_repaired_and_lives_again(
-    deployment: WikiDeployment, museum: Museum, screen: Screen
+    deployment: WikiDeployment, museum: MuseumSite, screen: BrowserScreen
 ) -> None:
     """Saved, queued, copied; gone, found dead, offered its copy; repaired, taken back; alive."""
-    reader = Reader(deployment, screen)
+    reader = WikiReader(deployment, screen)
     deployment.writer.write("Template:Cite web", CITE_WEB)
     added = deployment.add()
     assert added.code == 0, added
@@ -277,7 +277,7 @@ def take_back_newest_edit(deployment: WikiDeployment) -> None:
     assert current(deployment) == TEXT.rstrip()
 
 
-def run_bot(deployment: WikiDeployment) -> Ran:
+def run_bot(deployment: WikiDeployment) -> CommandResult:
     """A run of the bot, to its end."""
     ran = deployment.run("wiki", "bot", "run", "--json", f"--profile={deployment.weboid.profile}")
     assert ran.code == 0, ran

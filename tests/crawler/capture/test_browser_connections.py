@@ -32,12 +32,12 @@ from net.tls_client import trusted_pins
 from playback.url_paths import Memento, MementoModifier, memento_path
 from render.browser import Browser
 from render.chromium import find_browser
-from tests.support.commands import Weboid
+from tests.support.commands import WeboidRunner
 from tests.support.fixed_pool import fixed_pool
 from tests.support.http2_origin import Http2Origin
 from tests.support.loopback import LoopbackServer
 from tests.support.playback_fixtures import running_replay
-from tests.support.proxy_fixtures import Proxy, check, records
+from tests.support.proxy_fixtures import ProxyInProcess, check, records
 from tests.support.services.ports import free_port
 from tests.support.stored_records import index
 from tests.support.tls_origins import DAY, NOW, make_issuer, write_leaf
@@ -117,10 +117,10 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 
 @dataclass
-class Parts:
+class CaptureParts:
     """Proxy and browser, and the settings that lead to the origin."""
 
-    proxy: Proxy
+    proxy: ProxyInProcess
     pool: ResourcePool
     settings: Settings
 
@@ -167,23 +167,23 @@ async def parts(
     layout: Layout,
     settings: Settings,
     tmp_path: Path,
-) -> AsyncIterator[Parts]:
+) -> AsyncIterator[CaptureParts]:
     """One of each."""
     resolve = {f"{fault}.test:443": f"127.0.0.1:{elsewhere}" for fault in BAD_CERTIFICATES}
     resolve["secure.example:443"] = f"127.0.0.1:{http2.port}"
     via = {"*": other_proxy.url} if other_proxy is not None else {}
     egress = replace(settings.egress, resolve=resolve, via=via)
     chosen = replace(settings, egress=egress, visit=QUICK, behaviours=BehaviourSettings(run=()))
-    proxy = Proxy(layout, chosen, "own", tmp_path)
+    proxy = ProxyInProcess(layout, chosen, "own", tmp_path)
     pins = ",".join((proxy.spki, *trusted_pins(settings.egress.ca_file)))
     patient = BrowserSettings(hang_limit_s=86_400.0)
     async with await Browser.launch(patient, find_browser(), ca_spki=pins, clock=CLOCK) as browser:
-        yield Parts(proxy, fixed_pool(proxy.client, browser), chosen)
+        yield CaptureParts(proxy, fixed_pool(proxy.client, browser), chosen)
     proxy.stop()
 
 
 @pytest.fixture
-def take(parts: Parts) -> Take:
+def take(parts: CaptureParts) -> Take:
     """Captures a path of the origin, or a URL, as the worker does; the manifest."""
 
     async def nothing(_page: PageInfo) -> None:
@@ -295,7 +295,7 @@ async def test_pages_behind_certificates_that_do_not_verify_are_recorded_with_th
 
 
 async def test_certificates_must_verify_where_the_settings_say_so(
-    parts: Parts, http2: Http2Origin, take: Take, tmp_path: Path
+    parts: CaptureParts, http2: Http2Origin, take: Take, tmp_path: Path
 ) -> None:
     """The page fails for the browser's reason."""
     write_leaf(tmp_path / "leaf", "secure.example", None)
@@ -368,7 +368,7 @@ async def test_a_long_body_takes_no_memory(take: Take, http2: Http2Origin) -> No
 
 @pytest.mark.parametrize("missing", [False, True])
 async def test_sitemaps_of_a_host_that_refuses_the_recorder_are_read_as_they_were_sent(
-    parts: Parts, http2: Http2Origin, layout: Layout, missing: bool
+    parts: CaptureParts, http2: Http2Origin, layout: Layout, missing: bool
 ) -> None:
     """XML is not the text that a browser shows, and an archive no download; with robots.txt and without."""
     plain = b'<?xml version="1.0"?><?xml-stylesheet href="/s.xsl"?><urlset><url><loc>a</loc></url></urlset>'
@@ -414,7 +414,7 @@ def test_a_crawl_by_sitemap_renders_the_pages_of_such_a_host(
         behaviours = {{run = []}}
         """
     )
-    weboid = Weboid(tmp_path, profile)
+    weboid = WeboidRunner(tmp_path, profile)
     ran = weboid.run("crawl", f"{SITE}/a", "--sitemaps", "--profile", str(profile))
 
     assert ran.code == 0, ran.err

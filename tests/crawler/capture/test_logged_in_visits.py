@@ -15,7 +15,7 @@ from core.clock import SystemClock
 from crawler.capture.site_logins import make_key_file, write_login
 from crawler.collection import open_collection
 from render.sign_in import Login, SiteSession
-from tests.support.commands import Weboid
+from tests.support.commands import WeboidRunner
 from tests.support.loopback import LoopbackServer
 from tests.support.stored_records import check, index, records
 from tests.support.tls_origins import server_context, write_leaf
@@ -25,7 +25,7 @@ SECRET = "s3cr3t-of-a-session"
 PICTURE = b"<svg xmlns='http://www.w3.org/2000/svg'/>"
 
 
-class Answers(BaseHTTPRequestHandler):
+class LoginSiteHandler(BaseHTTPRequestHandler):
     """Members see who they are, all others the way in; every page has a picture of another host."""
 
     protocol_version = "HTTP/1.1"
@@ -55,13 +55,13 @@ class Answers(BaseHTTPRequestHandler):
 @pytest.fixture
 def members() -> Iterator[Any]:
     """The site; `asked` has every request's host, path and headers."""
-    server: Any = LoopbackServer(Answers)
+    server: Any = LoopbackServer(LoginSiteHandler)
     server.asked = []
     with server:
         yield server
 
 
-def weboid_for(members: Any, folder: Path, more: str) -> Weboid:
+def weboid_for(members: Any, folder: Path, more: str) -> WeboidRunner:
     """The command with a profile under which the site is reachable."""
     at = f"127.0.0.1:{members.server_port}"
     profile = folder / "profile.toml"
@@ -74,7 +74,7 @@ politeness = {{ min_delay_s = 0.0, max_delay_s = 0.0 }}
 {more}
 """
     )
-    return Weboid(folder, profile)
+    return WeboidRunner(folder, profile)
 
 
 async def make_collection(root: Path) -> None:

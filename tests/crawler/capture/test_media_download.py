@@ -38,7 +38,7 @@ from crawler.pools.shared_contexts import ContextKey
 from net.backoff import StoreRetry
 from render.network_log import RequestLog
 from render.visit import Visit
-from tests.support.commands import Weboid
+from tests.support.commands import WeboidRunner
 from tests.support.examples import examples
 from tests.support.loopback import LoopbackServer
 from tests.support.sites import hosts
@@ -50,7 +50,7 @@ PLAIN = f"http://{hosts.RULES}/page/plain"
 SECRET = ProxyEndpoint("127.0.0.1", 8_000, "visit", "not:for/everybody")
 
 
-def manifests(weboid: Weboid) -> dict[str, PageInfo]:
+def manifests(weboid: WeboidRunner) -> dict[str, PageInfo]:
     """By URL."""
     pages = [
         parse_pageinfo(payload)
@@ -62,7 +62,7 @@ def manifests(weboid: Weboid) -> dict[str, PageInfo]:
 
 @pytest.mark.browser
 @pytest.mark.proxy
-def test_what_a_player_plays_is_kept_in_the_same_visit(weboid_with: Callable[..., Weboid]) -> None:
+def test_what_a_player_plays_is_kept_in_the_same_visit(weboid_with: Callable[..., WeboidRunner]) -> None:
     """Playlist and segments are in WARC and index under the page's id.
 
     A page of a known host that plays nothing is complete all the same, and its manifest says why.
@@ -94,7 +94,9 @@ def test_what_a_player_plays_is_kept_in_the_same_visit(weboid_with: Callable[...
 
 @pytest.mark.browser
 @pytest.mark.proxy
-def test_pages_of_a_run_share_the_media_and_robots_of_a_host(weboid_with: Callable[..., Weboid], web: TestWeb) -> None:
+def test_pages_of_a_run_share_the_media_and_robots_of_a_host(
+    weboid_with: Callable[..., WeboidRunner], web: TestWeb
+) -> None:
     """Three workers visit four pages with one player at a time: each of these is requested once.
 
     The manifests of the others name the records. A second run downloads again.

@@ -25,7 +25,7 @@ from proxy.control.client import ProxyVisit
 from render.browser import Browser
 from render.chromium import find_browser
 from tests.support.fixed_pool import fixed_pool
-from tests.support.proxy_fixtures import Answer, Origin, Proxy, Record, check, ok, records
+from tests.support.proxy_fixtures import Answer, ProxyInProcess, ScriptedOrigin, WarcioRecord, check, ok, records
 from tests.warc.test_file_check import rows
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.asyncio(loop_scope="session")]
@@ -49,9 +49,9 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 @pytest.fixture
-def take(browser: Browser, start: Callable[..., Proxy], settings: Settings) -> Take:
+def take(browser: Browser, start: Callable[..., ProxyInProcess], settings: Settings) -> Take:
     """Captures a path of the origin as the worker does; the manifest."""
-    proxies: list[Proxy] = []
+    proxies: list[ProxyInProcess] = []
 
     async def take(path: str, site: str = SITE, **changes: Any) -> PageInfo:
         if not proxies:
@@ -76,12 +76,12 @@ def take(browser: Browser, start: Callable[..., Proxy], settings: Settings) -> T
     return take
 
 
-def asked(origin: Origin, path: str) -> list[bytes]:
+def asked(origin: ScriptedOrigin, path: str) -> list[bytes]:
     """The heads of the requests for that path."""
     return [head for head in origin.requests if head.split(b" ")[1].partition(b"?")[0] == path.encode()]
 
 
-def kept(layout: Layout, path: str) -> list[Record]:
+def kept(layout: Layout, path: str) -> list[WarcioRecord]:
     """Its response records."""
     return [each for each in records(layout) if each.kind == "response" and each.url == SITE + path]
 
@@ -118,7 +118,9 @@ TYPES = [
 ]  # fmt: skip
 
 
-async def test_the_first_response_decides_and_is_the_only_one(take: Take, origin: Origin, layout: Layout) -> None:
+async def test_the_first_response_decides_and_is_the_only_one(
+    take: Take, origin: ScriptedOrigin, layout: Layout
+) -> None:
     """Shown or not: asked for once, kept whole, with its type by its own bytes (W66)."""
     for number, (mime, body, disposition, _, _) in enumerate(TYPES):
         more = f"Content-Disposition: {disposition}\r\n" if disposition else ""
@@ -138,7 +140,7 @@ async def test_the_first_response_decides_and_is_the_only_one(take: Take, origin
     assert [page.title for page in pages if page.filename] == ["a b.txt", "€.html"]
 
 
-async def test_the_record_says_what_the_payload_is(take: Take, origin: Origin, layout: Layout) -> None:
+async def test_the_record_says_what_the_payload_is(take: Take, origin: ScriptedOrigin, layout: Layout) -> None:
     """WARC-Identified-Payload-Type, also through a content coding; not where nothing is known."""
     origin.answers["/it"] = ok(b"<link rel=stylesheet href=/a.css><img src=/b.png>")
     origin.answers["/a.css"] = ok(b"p { color: red }", mime="text/css")
@@ -157,7 +159,7 @@ async def test_the_record_says_what_the_payload_is(take: Take, origin: Origin, l
     check(layout)
 
 
-async def test_an_answer_without_content_is_one_answer(take: Take, origin: Origin) -> None:
+async def test_an_answer_without_content_is_one_answer(take: Take, origin: ScriptedOrigin) -> None:
     """It is asked for once, and there is nothing to show."""
     for status in ("204", "205", "304"):
         origin.answers[f"/{status}"] = f"HTTP/1.1 {status} So\r\nContent-Length: 0\r\n\r\n".encode()
@@ -177,7 +179,9 @@ PAGES = {
 }
 
 
-async def test_a_download_by_any_way_is_fetched_once_and_whole(take: Take, origin: Origin, layout: Layout) -> None:
+async def test_a_download_by_any_way_is_fetched_once_and_whole(
+    take: Take, origin: ScriptedOrigin, layout: Layout
+) -> None:
     """The browser turns it down; the proxy fetches the rest from the same response, however slow."""
     resting = threading.Event()
 
@@ -215,7 +219,7 @@ def never(connection: socket.socket, _head: bytes) -> None:
     connection.shutdown(socket.SHUT_RDWR)
 
 
-async def test_what_broke_is_asked_for_again(take: Take, origin: Origin, layout: Layout) -> None:
+async def test_what_broke_is_asked_for_again(take: Take, origin: ScriptedOrigin, layout: Layout) -> None:
     """A response that breaks off: the same request once more, its answer kept, the page complete."""
     origin.answers["/it"] = ok(b"<img src=/a.png>", more="Set-Cookie: c=1\r\n")
     image = ok(PNG, mime="image/png")
@@ -234,7 +238,7 @@ async def test_what_broke_is_asked_for_again(take: Take, origin: Origin, layout:
     assert resource.refetched.startswith("disconnected:")
 
 
-async def test_a_download_that_broke_is_asked_for_again(take: Take, origin: Origin, layout: Layout) -> None:
+async def test_a_download_that_broke_is_asked_for_again(take: Take, origin: ScriptedOrigin, layout: Layout) -> None:
     """Nobody has seen it, so its second answer is as good as the first."""
     answer = ok(PDF, mime="application/pdf")
     origin.answers["/it"] = once_broken(answer, cut_at=5_000)
@@ -244,7 +248,7 @@ async def test_a_download_that_broke_is_asked_for_again(take: Take, origin: Orig
     assert [len(each.payload) == len(PDF) for each in kept(layout, "/it")] == [False, True]
 
 
-async def test_what_stays_missing_is_listed_and_makes_the_page_partial(take: Take, origin: Origin) -> None:
+async def test_what_stays_missing_is_listed_and_makes_the_page_partial(take: Take, origin: ScriptedOrigin) -> None:
     """Once more, and no more; the reason is the last one."""
     origin.answers["/it"] = ok(b"<img src=/a.png>")
     origin.answers["/a.png"] = never
@@ -260,7 +264,7 @@ async def test_what_stays_missing_is_listed_and_makes_the_page_partial(take: Tak
     assert by_browser >= 1
 
 
-async def test_the_origins_own_errors_are_answers(take: Take, origin: Origin) -> None:
+async def test_the_origins_own_errors_are_answers(take: Take, origin: ScriptedOrigin) -> None:
     """They are kept as they came, and not asked for again."""
     for status in (403, 404, 410, 500, 503):
         origin.answers[f"/{status}.png"] = ok(b"no", status=f"{status} No")
@@ -271,7 +275,7 @@ async def test_the_origins_own_errors_are_answers(take: Take, origin: Origin) ->
     assert (page.outcome, page.refetched, page.missing) == (VisitOutcome.COMPLETE, (), ())
 
 
-async def test_a_part_that_the_page_gave_up_is_fetched_but_no_call(take: Take, origin: Origin) -> None:
+async def test_a_part_that_the_page_gave_up_is_fetched_but_no_call(take: Take, origin: ScriptedOrigin) -> None:
     """An image whose answer the page did not wait for is wanted; a call of its script is not."""
 
     def late(connection: socket.socket, head: bytes) -> None:
@@ -301,7 +305,7 @@ async def test_a_part_that_the_page_gave_up_is_fetched_but_no_call(take: Take, o
     assert len(asked(origin, "/late.json")) == 1
 
 
-async def test_a_part_that_never_ends_is_cut_and_named(take: Take, origin: Origin) -> None:
+async def test_a_part_that_never_ends_is_cut_and_named(take: Take, origin: ScriptedOrigin) -> None:
     """It is waited for as long as the profile says, not asked for again."""
 
     def endless(connection: socket.socket, _head: bytes) -> None:
@@ -317,7 +321,7 @@ async def test_a_part_that_never_ends_is_cut_and_named(take: Take, origin: Origi
     assert [(gap.url, gap.reason) for gap in page.missing] == [(f"{SITE}/a.png", "unfinished")]
 
 
-async def test_the_limits_of_asking_again_hold(take: Take, origin: Origin) -> None:
+async def test_the_limits_of_asking_again_hold(take: Take, origin: ScriptedOrigin) -> None:
     """No more requests than the profile allows; the rest is named as it is."""
     images = b"".join(b"<img src=/%d.png>" % number for number in range(4))
     origin.answers["/it"] = ok(images)
@@ -329,7 +333,7 @@ async def test_the_limits_of_asking_again_hold(take: Take, origin: Origin) -> No
     assert page.reason.startswith("missing: 4 of ")
 
 
-async def test_no_more_bytes_come_of_asking_again_than_allowed(take: Take, origin: Origin) -> None:
+async def test_no_more_bytes_come_of_asking_again_than_allowed(take: Take, origin: ScriptedOrigin) -> None:
     """What is over is cut, and named with the limit."""
     origin.answers["/it"] = ok(b"<img src=/a.png>")
     image = ok(PNG + b"\0" * 3_000_000, mime="image/png")
@@ -340,7 +344,9 @@ async def test_no_more_bytes_come_of_asking_again_than_allowed(take: Take, origi
     assert [gap.reason for gap in page.missing] == ["limit: refetch_limit_bytes"]
 
 
-async def test_redirects_of_what_is_asked_again_are_followed(take: Take, origin: Origin, layout: Layout) -> None:
+async def test_redirects_of_what_is_asked_again_are_followed(
+    take: Take, origin: ScriptedOrigin, layout: Layout
+) -> None:
     """As the browser would have done."""
     origin.answers["/it"] = ok(b"<img src=/a.png>")
     moved = ok(b"", status="302 Found", more="Location: /b.png\r\n")
@@ -360,7 +366,7 @@ async def test_redirects_of_what_is_asked_again_are_followed(take: Take, origin:
 
 
 async def test_what_the_deadline_left_unasked_is_asked_for_and_the_rest_named(
-    take: Take, origin: Origin, layout: Layout
+    take: Take, origin: ScriptedOrigin, layout: Layout
 ) -> None:
     """Six silent images hold up a seventh (a browser asks a host six at a time): it is not lost."""
 
@@ -396,7 +402,7 @@ def tone(seconds: float) -> bytes:
 
 @pytest.mark.parametrize("element", ["audio", "video"])
 async def test_media_asked_for_in_parts_is_one_whole_record(
-    take: Take, origin: Origin, layout: Layout, element: str
+    take: Take, origin: ScriptedOrigin, layout: Layout, element: str
 ) -> None:
     """The player's first range is all of it: the origin is asked once, for the whole."""
     sound = tone(2)
@@ -428,7 +434,7 @@ async def test_media_asked_for_in_parts_is_one_whole_record(
 
 
 async def test_a_page_with_all_its_parts_costs_one_question(
-    take: Take, origin: Origin, monkeypatch: pytest.MonkeyPatch
+    take: Take, origin: ScriptedOrigin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is waited for and nothing asked again."""
     questions: list[dict[str, Any]] = []
@@ -449,7 +455,7 @@ async def test_a_page_with_all_its_parts_costs_one_question(
 
 
 async def test_what_a_service_worker_makes_is_a_resource_that_hides_no_response(
-    take: Take, origin: Origin, layout: Layout
+    take: Take, origin: ScriptedOrigin, layout: Layout
 ) -> None:
     """Its text is archived under its URL, but not where the site itself answered or for another site."""
     site = "http://application.localhost"  # elsewhere service workers need https

@@ -12,7 +12,7 @@ import pytest
 from core.layout import CA_FILE, Layout
 from crawler.capture.proxy_fetcher import ProxyFetcher
 from proxy.control.client import ProxyVisit
-from tests.support.proxy_fixtures import Origin, Proxy, check, ok, records
+from tests.support.proxy_fixtures import ProxyInProcess, ScriptedOrigin, check, ok, records
 
 pytestmark = pytest.mark.proxy
 URL = "http://origin.example/robots.txt"
@@ -20,7 +20,7 @@ AGENT = "Mozilla/5.0 (test)"
 
 
 @pytest.fixture
-def fetcher(proxy: Proxy, layout: Layout) -> ProxyFetcher:
+def fetcher(proxy: ProxyInProcess, layout: Layout) -> ProxyFetcher:
     """Fetches through the one proxy."""
 
     @asynccontextmanager
@@ -35,7 +35,7 @@ def fetcher(proxy: Proxy, layout: Layout) -> ProxyFetcher:
 
 
 async def test_a_file_is_read_and_lies_in_the_warc(
-    fetcher: ProxyFetcher, origin: Origin, proxy: Proxy, layout: Layout
+    fetcher: ProxyFetcher, origin: ScriptedOrigin, proxy: ProxyInProcess, layout: Layout
 ) -> None:
     """What the crawl read is in the archive, with a page id of its own, and whole."""
     origin.answers["/robots.txt"] = ok(b"User-agent: *\n", mime="text/plain", more="X-A: 1\r\nX-A: 2\r\n")
@@ -50,14 +50,14 @@ async def test_a_file_is_read_and_lies_in_the_warc(
     assert kept[0].headers["WARC-Page-ID"]
 
 
-async def test_https_is_trusted_by_the_proxys_authority(fetcher: ProxyFetcher, secure_origin: Origin) -> None:
+async def test_https_is_trusted_by_the_proxys_authority(fetcher: ProxyFetcher, secure_origin: ScriptedOrigin) -> None:
     """The client trusts the proxy's certificates and reads what the origin said."""
     secure_origin.answers["/robots.txt"] = ok(b"Disallow:")
     found = await fetcher.get("https://secure.example/robots.txt", limit_bytes=99, timeout_s=60)
     assert (found.status, found.body) == (200, b"Disallow:")
 
 
-async def test_the_request_is_spelled_as_the_fetch_key(fetcher: ProxyFetcher, origin: Origin) -> None:
+async def test_the_request_is_spelled_as_the_fetch_key(fetcher: ProxyFetcher, origin: ScriptedOrigin) -> None:
     """The target is sent byte by byte, with the page's User-Agent and nothing that names a robot."""
     await fetcher.get("http://origin.example/a|b?c=[d]^%7e", limit_bytes=99, timeout_s=60)
     head = origin.requests[0]
@@ -66,7 +66,7 @@ async def test_the_request_is_spelled_as_the_fetch_key(fetcher: ProxyFetcher, or
     assert b"httpx" not in head.lower()
 
 
-async def test_redirects_are_followed_to_other_hosts(fetcher: ProxyFetcher, origin: Origin) -> None:
+async def test_redirects_are_followed_to_other_hosts(fetcher: ProxyFetcher, origin: ScriptedOrigin) -> None:
     """Five redirects are followed, relative ones and those to other hosts (RFC 9309, 2.3.1.2)."""
     hops = ["/1", "//other.example/2", "http://origin.example/3", "4", "/5"]
     for at, to in zip(["/robots.txt", "/1", "/2", "/3", "/4"], hops, strict=True):
@@ -76,7 +76,7 @@ async def test_redirects_are_followed_to_other_hosts(fetcher: ProxyFetcher, orig
     assert (found.status, found.body, found.final_url) == (200, b"arrived", "http://origin.example/5")
 
 
-async def test_a_redirect_loop_ends(fetcher: ProxyFetcher, origin: Origin) -> None:
+async def test_a_redirect_loop_ends(fetcher: ProxyFetcher, origin: ScriptedOrigin) -> None:
     """Redirects without end are an error after so many requests."""
     origin.answers["/robots.txt"] = ok(b"", status="301 Moved", more=f"Location: {URL}\r\n")
     found = await fetcher.get(URL, limit_bytes=99, timeout_s=60)
@@ -85,7 +85,7 @@ async def test_a_redirect_loop_ends(fetcher: ProxyFetcher, origin: Origin) -> No
 
 
 @pytest.mark.parametrize("to", ["ftp://origin.example/", "http://[", "javascript:1", "http://a b/"])
-async def test_a_redirect_to_nowhere_is_an_error(fetcher: ProxyFetcher, origin: Origin, to: str) -> None:
+async def test_a_redirect_to_nowhere_is_an_error(fetcher: ProxyFetcher, origin: ScriptedOrigin, to: str) -> None:
     """A Location that is no web URL is named, and not followed."""
     origin.answers["/robots.txt"] = ok(b"", status="301 Moved", more=f"Location: {to}\r\n")
     found = await fetcher.get(URL, limit_bytes=99, timeout_s=60)
@@ -104,14 +104,14 @@ def endless(piece: bytes, head: str = "") -> Callable[[socket.socket, bytes], No
     return answer
 
 
-async def test_a_body_without_end_is_cut_at_the_limit(fetcher: ProxyFetcher, origin: Origin) -> None:
+async def test_a_body_without_end_is_cut_at_the_limit(fetcher: ProxyFetcher, origin: ScriptedOrigin) -> None:
     """No more than the limit is read, and what was read counts."""
     origin.answers["/robots.txt"] = endless(b"x" * 65536)
     found = await fetcher.get(URL, limit_bytes=500_000, timeout_s=60)
     assert (found.status, len(found.body), found.truncated) == (200, 500_000, True)
 
 
-async def test_a_gzip_bomb_is_cut_at_the_limit(fetcher: ProxyFetcher, origin: Origin) -> None:
+async def test_a_gzip_bomb_is_cut_at_the_limit(fetcher: ProxyFetcher, origin: ScriptedOrigin) -> None:
     """A body that decodes to a thousand times its size is decoded up to the limit."""
     bomb = gzip.compress(b"a" * 50_000_000)
     origin.answers["/robots.txt"] = ok(bomb, more="Content-Encoding: gzip\r\n")
@@ -119,7 +119,7 @@ async def test_a_gzip_bomb_is_cut_at_the_limit(fetcher: ProxyFetcher, origin: Or
     assert (len(found.body), found.truncated, found.error) == (100_000, True, "")
 
 
-async def test_a_gzip_body_is_decoded(fetcher: ProxyFetcher, origin: Origin) -> None:
+async def test_a_gzip_body_is_decoded(fetcher: ProxyFetcher, origin: ScriptedOrigin) -> None:
     """What comes compressed is read as what it means."""
     origin.answers["/robots.txt"] = ok(gzip.compress(b"hello"), more="Content-Encoding: gzip\r\n")
     found = await fetcher.get(URL, limit_bytes=100, timeout_s=60)
@@ -129,7 +129,7 @@ async def test_a_gzip_body_is_decoded(fetcher: ProxyFetcher, origin: Origin) -> 
 
 @pytest.mark.parametrize("encoding", ["gzip", "br"])
 async def test_an_encoding_that_cannot_be_read_is_an_error(
-    fetcher: ProxyFetcher, origin: Origin, encoding: str
+    fetcher: ProxyFetcher, origin: ScriptedOrigin, encoding: str
 ) -> None:
     """A body that is not what it says, or coded as we did not ask for, is no body to go by."""
     origin.answers["/robots.txt"] = ok(b"plain", more=f"Content-Encoding: {encoding}\r\n")
@@ -137,7 +137,7 @@ async def test_an_encoding_that_cannot_be_read_is_an_error(
     assert found.error.startswith("encoding: ")
 
 
-async def test_a_drip_ends_at_the_deadline(fetcher: ProxyFetcher, origin: Origin) -> None:
+async def test_a_drip_ends_at_the_deadline(fetcher: ProxyFetcher, origin: ScriptedOrigin) -> None:
     """A server that sends a byte now and then is left at the deadline, what it said is kept."""
     over = threading.Event()
 
@@ -163,7 +163,7 @@ async def test_no_answer_is_told_in_the_proxys_words(fetcher: ProxyFetcher, url:
     assert found.error.startswith(constant)
 
 
-async def test_many_at_once(fetcher: ProxyFetcher, origin: Origin) -> None:
+async def test_many_at_once(fetcher: ProxyFetcher, origin: ScriptedOrigin) -> None:
     """Fetches at the same time do not mix."""
     for number in range(20):
         origin.answers[f"/{number}"] = ok(str(number).encode())

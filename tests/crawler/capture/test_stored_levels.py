@@ -16,7 +16,7 @@ from render.browser import Browser
 from render.chromium import find_browser
 from tests.crawler.capture.test_page_capture import PNG
 from tests.support.fixed_pool import fixed_pool
-from tests.support.proxy_fixtures import Origin, Proxy, check, ok, records
+from tests.support.proxy_fixtures import ProxyInProcess, ScriptedOrigin, check, ok, records
 from tests.support.sites.acid_parts import film
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.asyncio(loop_scope="session")]
@@ -53,7 +53,7 @@ SITES = ("http://origin.example", "https://secure.example")
 TAKEN = [*(("/", level) for level in StoredLevel), ("/picture.png", StoredLevel.TEXT)]
 
 
-def build(origin: Origin) -> None:
+def build(origin: ScriptedOrigin) -> None:
     """Serve the page and its parts."""
     wav = b"RIFF\x2c\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x40\x1f\0\0\x80\x3e\0\0\x02\0\x10\0data\x08\0\0\0"
     origin.answers |= {
@@ -72,7 +72,11 @@ def build(origin: Origin) -> None:
 
 
 async def test_stored_level_limits_what_a_page_leaves_in_the_archive(
-    start: Callable[..., Proxy], settings: Settings, origin: Origin, secure_origin: Origin, layout: Layout
+    start: Callable[..., ProxyInProcess],
+    settings: Settings,
+    origin: ScriptedOrigin,
+    secure_origin: ScriptedOrigin,
+    layout: Layout,
 ) -> None:
     """Parts, frames, workers and scripts: the WARC has exactly what the level has room for.
 

@@ -11,11 +11,11 @@ import pytest
 from core.config.settings import FrontierSettings, PolitenessSettings
 from crawler.frontier.base import Frontier
 from tests.crawler.frontier.redis_place import RedisPlace, redis_address
-from tests.crawler.frontier.support import Place, SqlitePlace
+from tests.crawler.frontier.support import FrontierLocation, SqlitePlace
 from tests.support.services.redis_server import RedisServer
 
 OpenFrontier = Callable[..., Frontier]
-NewPlace = Callable[[], Place]
+NewPlace = Callable[[], FrontierLocation]
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ def down(moment: Moment) -> Moment:
 
 
 @dataclass
-class Book:
+class UrlModel:
     """What the model knows of one URL."""
 
     host: str
@@ -72,7 +72,7 @@ class Book:
 
 
 @dataclass
-class Slot:
+class HostModel:
     """What the model knows of one host."""
 
     rest: Moment = LONG_AGO
@@ -90,12 +90,12 @@ class Slot:
 
 
 @dataclass
-class Model:
+class FrontierModel:
     """The books of the model."""
 
     visits: int
-    books: dict[str, Book] = field(default_factory=dict)
-    slots: dict[str, Slot] = field(default_factory=dict)
+    books: dict[str, UrlModel] = field(default_factory=dict)
+    slots: dict[str, HostModel] = field(default_factory=dict)
     jobs: dict[str, Counter[str]] = field(default_factory=dict)
     minutes: dict[Moment, Counter[str]] = field(default_factory=dict)
     duplicates: int = 0
@@ -112,11 +112,11 @@ class Model:
         p = self.politeness
         return timedelta(seconds=max(p.min_delay_s, p.max_delay_s, p.crawl_delay_limit_s))
 
-    def of(self, host: str, state: ItemState) -> list[Book]:
+    def of(self, host: str, state: ItemState) -> list[UrlModel]:
         """The host's URLs in that state."""
         return [b for b in self.books.values() if b.host == host and b.state is state]
 
-    def held(self, item: FrontierItem) -> Book | None:
+    def held(self, item: FrontierItem) -> UrlModel | None:
         """The claim, when it is the latest of its URL."""
         book = self.books[item.url]
         return book if book.state is ItemState.CLAIMED and book.token == item.token else None
@@ -124,11 +124,11 @@ class Model:
     def queue(self, url: str, host: str, lane: Lane, job: str, memo: str = "") -> None:
         """Queue a URL, new or again."""
         self.numbers += 1
-        self.slots.setdefault(host, Slot())
+        self.slots.setdefault(host, HostModel())
         self.jobs.setdefault(job, Counter())
-        self.books[url] = Book(host, lane, job, self.numbers, memo=memo)
+        self.books[url] = UrlModel(host, lane, job, self.numbers, memo=memo)
 
-    def ended(self, book: Book, state: ItemState, outcome: str, now: Moment) -> None:
+    def ended(self, book: UrlModel, state: ItemState, outcome: str, now: Moment) -> None:
         """An item came to its end."""
         book.state, book.outcome, book.ended = state, outcome, down(now)
         minute = self.minutes.setdefault(now.replace(second=0, microsecond=0), Counter())
@@ -139,7 +139,7 @@ class Model:
         slot = self.slots[host]
         slot.rest = max(slot.rest, up(min(until, now + self.longest_rest)))
 
-    def free(self, book: Book, finished: Moment, duration: timedelta | None, delay: timedelta | None) -> bool:
+    def free(self, book: UrlModel, finished: Moment, duration: timedelta | None, delay: timedelta | None) -> bool:
         """End a claim; False when the host was not asked."""
         if delay == timedelta(0):
             return False
@@ -151,7 +151,7 @@ class Model:
         self.rested(book.host, finished + delay, finished)
         return True
 
-    def finish(self, book: Book, now: Moment, duration: timedelta | None, delay: timedelta | None) -> bool:
+    def finish(self, book: UrlModel, now: Moment, duration: timedelta | None, delay: timedelta | None) -> bool:
         """End a visit; False when the host was not asked."""
         book.attempts += 1
         if not self.free(book, now, duration, delay):
@@ -183,7 +183,7 @@ class Model:
                 book = self.books[url]
                 self.queue(url, book.host, Lane.HIGH, book.job, book.memo)
 
-    def waiting(self, host: str) -> list[Book]:
+    def waiting(self, host: str) -> list[UrlModel]:
         """What the host could give if it might be asked."""
         return [book for book in self.of(host, ItemState.QUEUED) if book.later is None]
 

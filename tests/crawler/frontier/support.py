@@ -1,6 +1,6 @@
 """What the tests of every frontier share: where one is kept, some items, short questions.
 
-An implementation joins the contract suite and the model by a `Place` of its own: see `conftest`.
+An implementation joins the contract suite and the model by a `FrontierLocation` of its own: see `conftest`.
 """
 
 import sqlite3
@@ -27,7 +27,7 @@ LEASE = timedelta(seconds=FrontierSettings().lease_s)
 NO_DELAY = PolitenessSettings(delay_factor=0, min_delay_s=0, max_delay_s=0)
 
 
-class Place(Protocol):
+class FrontierLocation(Protocol):
     """Where one frontier is kept; empty at first.
 
     Attributes:
@@ -55,11 +55,11 @@ class SqlitePlace:
         self._path = path
 
     def open(self, politeness: PolitenessSettings | None = None, settings: FrontierSettings | None = None) -> Frontier:
-        """See `Place`."""
+        """See `FrontierLocation`."""
         return SqliteFrontier(self._path, politeness=politeness, settings=settings)
 
     def age(self, items: int) -> None:
-        """See `Place`."""
+        """See `FrontierLocation`."""
         with closing(sqlite3.connect(self._path)) as db, db:
             db.execute(
                 "INSERT INTO items (seq, id, url, host_id, job_id, lane, place, hops, hops_off, "

@@ -22,15 +22,15 @@ from tests.crawler.frontier.model import (
     SETTINGS,
     START,
     URLS,
-    Book,
-    Model,
-    Slot,
+    FrontierModel,
+    HostModel,
+    UrlModel,
     down,
     lane_order,
     politeness_of,
     up,
 )
-from tests.crawler.frontier.support import Place
+from tests.crawler.frontier.support import FrontierLocation
 from tests.support.examples import examples
 
 urls = st.sampled_from(URLS)
@@ -55,7 +55,7 @@ ages = st.one_of(st.none(), st.just(ZERO), st.just(ZERO), st.integers(0, 15_000)
 
 
 @dataclass(frozen=True)
-class Verb:
+class FrontierOperation:
     """How often a verb is tried, when, and with what."""
 
     weight: int
@@ -64,7 +64,7 @@ class Verb:
     arguments: dict[str, st.SearchStrategy[Any]]
 
 
-VERBS: dict[str, Verb] = {}
+VERBS: dict[str, FrontierOperation] = {}
 
 
 def verb(
@@ -73,7 +73,7 @@ def verb(
     """Let a method of the machine be one of its verbs."""
 
     def entered(method: Callable[..., None]) -> Callable[..., None]:
-        VERBS[method.__name__] = Verb(weight, "which" in arguments, trouble, arguments)
+        VERBS[method.__name__] = FrontierOperation(weight, "which" in arguments, trouble, arguments)
         return method
 
     return entered
@@ -82,7 +82,7 @@ def verb(
 class FrontierMachine(RuleBasedStateMachine):
     """Workers, dying and late ones among them, at one frontier."""
 
-    new_place: Callable[[], Place]
+    new_place: Callable[[], FrontierLocation]
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ class FrontierMachine(RuleBasedStateMachine):
         self.orders: dict[str, str] = {}
         self.version = 0
         self.frontier: Frontier
-        self.model: Model
+        self.model: FrontierModel
 
     @initialize(
         visits=st.sampled_from([1, 2]),
@@ -103,7 +103,7 @@ class FrontierMachine(RuleBasedStateMachine):
     def begin(self, visits: int, calm: bool, seeds: list[str], lane: list[Lane]) -> None:
         """A new frontier; in calm histories nobody pauses anything, and no host makes trouble."""
         self.calm = calm
-        self.model = Model(visits)
+        self.model = FrontierModel(visits)
         self.reopen()
         self.add(list(zip(seeds[:6], lane, strict=False)), None, "", None)
 
@@ -272,7 +272,7 @@ class FrontierMachine(RuleBasedStateMachine):
             self.complete_book(book, duration, delay, size)
             book.due, book.memo = None if due_at is None else up(due_at), memo
 
-    def complete_book(self, book: Book, duration: timedelta | None, delay: timedelta | None, size: int) -> None:
+    def complete_book(self, book: UrlModel, duration: timedelta | None, delay: timedelta | None, size: int) -> None:
         """Write a completion into the model."""
         slot = self.model.slots[book.host]
         if self.model.finish(book, self.now, duration, delay):
@@ -367,7 +367,7 @@ class FrontierMachine(RuleBasedStateMachine):
     def block(self, host: str, span: timedelta, lift: bool) -> None:
         """A host asks to be left alone, or is freed."""
         moment = self.now if lift else self.now + span
-        slot = self.model.slots.setdefault(host, Slot())
+        slot = self.model.slots.setdefault(host, HostModel())
         if moment <= self.now:
             slot.block, slot.down, slot.refusals = LONG_AGO, LONG_AGO, 0
         else:
@@ -378,7 +378,7 @@ class FrontierMachine(RuleBasedStateMachine):
     @verb(trouble=True, host=hosts, is_down=st.booleans(), blocks=st.booleans(), span=maybe_spans)
     def back_off(self, host: str, is_down: bool, blocks: bool, span: timedelta | None) -> None:
         """A host fails or refuses us as a whole."""
-        slot = self.model.slots.setdefault(host, Slot())
+        slot = self.model.slots.setdefault(host, HostModel())
         slot.refusals += 1
         at_least = None if span is None else self.now + span
         named = [] if at_least is None else [up(at_least)]
@@ -501,7 +501,7 @@ class FrontierMachine(RuleBasedStateMachine):
             tokens = [record.item.token for record in everything]
             assert all(one < next_one for one, next_one in pairwise(tokens))
 
-    def some_claim(self, which: int) -> tuple[FrontierItem, Book | None]:
+    def some_claim(self, which: int) -> tuple[FrontierItem, UrlModel | None]:
         """One of the latest claims, and its book when it is still held."""
         item = self.handed_out[-1 - which % len(self.handed_out)]
         return item, self.model.held(item)
@@ -517,7 +517,7 @@ class FrontierMachine(RuleBasedStateMachine):
             if hasattr(self, "frontier"):
                 self.frontier.close()
 
-    def check_record(self, url: str, book: Book) -> None:
+    def check_record(self, url: str, book: UrlModel) -> None:
         """The record of a URL says what the model says."""
         record = self.frontier.find(url)
         assert record is not None
@@ -555,7 +555,7 @@ def host_in(url: str) -> str:
 
 
 @pytest.mark.slow
-def test_no_sequence_of_verbs_breaks_the_books(new_place: Callable[[], Place]) -> None:
+def test_no_sequence_of_verbs_breaks_the_books(new_place: Callable[[], FrontierLocation]) -> None:
     """One holder an item, nothing lost, delays kept, late holders refused, nothing held back."""
     machine = type("Machine", (FrontierMachine,), {"new_place": staticmethod(new_place)})
 

@@ -29,7 +29,7 @@ from tests.crawler.frontier.redis_place import redis_address
 from tests.crawler.frontier.support import A1, A2, B1, HOUR, MINUTE, NO_DELAY, SECOND, visit
 from tests.support.polling import wait_until
 from tests.support.services.redis_server import RedisServer, two_nodes
-from tests.support.services.relay import Relay
+from tests.support.services.relay import ControlledRelay
 
 Open = Callable[..., RedisFrontier]
 # All that an ACL user needs; docs/explanation/frontier.md says the same.
@@ -191,7 +191,7 @@ def test_a_server_killed_under_load_loses_nothing_that_was_acknowledged(
     server: RedisServer, connect: Open, now: datetime
 ) -> None:
     """Every URL that was added is known, every completion holds, no claim was given twice."""
-    crawl = Crawl(connect, server.url, now)
+    crawl = ConcurrentCrawl(connect, server.url, now)
     crawl.start(3)
     for acknowledged in (150, 300):
         wait_until(lambda least=acknowledged: len(crawl.completed) >= least)  # type: ignore[misc]
@@ -208,7 +208,7 @@ def test_a_server_killed_under_load_loses_nothing_that_was_acknowledged(
     assert last.counts()[ItemState.DONE] == len(crawl.added)
 
 
-class Crawl:
+class ConcurrentCrawl:
     """Workers that add, claim and complete until nothing is left, whatever the server does."""
 
     def __init__(self, connect: Open, url: str, now: datetime) -> None:
@@ -365,7 +365,7 @@ def test_a_full_server_changes_nothing(tmp_path: Path, connect: Open, now: datet
 # ------------------------------------------------------------------------------- lost answers
 
 
-def cut_when_held(relay: Relay) -> threading.Thread:
+def cut_when_held(relay: ControlledRelay) -> threading.Thread:
     """Cut the connection as soon as the relay holds back what it was told to."""
 
     def cut() -> None:
@@ -393,7 +393,7 @@ def test_an_ending_whose_answer_was_lost_counts_once(
 ) -> None:
     """The second sending is told yes; a second ending is refused as ever."""
     end = ENDINGS[ending]
-    relay = Relay(redis_server.port)
+    relay = ControlledRelay(redis_server.port)
     with closing(relay):
         address = redis_address(redis_server)
         relayed = parse_redis_url(f"{relay.url}?frontier={address.name}", RedisUse.FRONTIER)
@@ -419,7 +419,7 @@ def test_a_claim_whose_answer_was_lost_runs_out_of_its_lease(
     redis_server: RedisServer, connect: Open, now: datetime
 ) -> None:
     """The item is held by nobody, and comes back."""
-    relay = Relay(redis_server.port)
+    relay = ControlledRelay(redis_server.port)
     with closing(relay):
         address = redis_address(redis_server)
         relayed = parse_redis_url(f"{relay.url}?frontier={address.name}", RedisUse.FRONTIER)

@@ -11,7 +11,7 @@ START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 spans = st.timedeltas(timedelta(days=-400), timedelta(days=400))
 
 
-class World:
+class DelayedClocks:
     """Two clocks that go alike, and a way between them that takes time."""
 
     def __init__(self, ahead: timedelta, latency_s: float = 0.0) -> None:
@@ -38,7 +38,7 @@ class World:
 @given(spans, st.floats(0, 2))
 def test_the_way_there_and_back_is_taken_off(ahead: timedelta, latency_s: float) -> None:
     """An answer was given half-way between question and answer."""
-    world = World(ahead, latency_s)
+    world = DelayedClocks(ahead, latency_s)
 
     assert abs(world.clock.offset(world.now) - ahead) < timedelta(milliseconds=1)
     assert world.clock.last == world.clock.offset(world.now)
@@ -46,7 +46,7 @@ def test_the_way_there_and_back_is_taken_off(ahead: timedelta, latency_s: float)
 
 def test_the_server_is_asked_about_once_a_minute() -> None:
     """Not with every verb."""
-    world = World(timedelta(hours=1))
+    world = DelayedClocks(timedelta(hours=1))
     world.clock.offset(world.now)
     asked = world.asked
     world.passed_s += CHECK_EVERY_S - 1
@@ -63,7 +63,7 @@ def test_the_server_is_asked_about_once_a_minute() -> None:
 @given(spans.filter(lambda span: abs(span) > timedelta(seconds=2)))
 def test_a_clock_of_ours_that_is_set_is_noticed_at_once(step: timedelta) -> None:
     """The monotonic clock says that no such time has passed."""
-    world = World(timedelta(0))
+    world = DelayedClocks(timedelta(0))
     world.clock.offset(world.now)
     world.ours += step
 

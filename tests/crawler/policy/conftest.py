@@ -22,7 +22,7 @@ from crawler.policy.policy_rule import PolicyRule, make_policy
 from crawler.rules.visit_rule import FollowUp, RuleDecision
 from proxy.control.client import ProxyVisit
 from tests.support.clocks import ManualClock
-from tests.support.proxy_fixtures import Origin, Proxy
+from tests.support.proxy_fixtures import ProxyInProcess, ScriptedOrigin
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SITE = "http://origin.example"
@@ -48,7 +48,7 @@ def page(path: str = "/page", *, site: str = SITE, **facts: Any) -> CaptureResul
 
 
 @dataclass
-class World:
+class PolicyHarness:
     """The rule and what it works with."""
 
     frontier: Frontier
@@ -99,21 +99,21 @@ class World:
 
 
 @dataclass
-class Hosts:
+class PolicyHosts:
     """Sites behind a real proxy; one set serves all tests of a module."""
 
-    origin: Origin
-    secure_origin: Origin
-    proxy: Proxy
+    origin: ScriptedOrigin
+    secure_origin: ScriptedOrigin
+    proxy: ProxyInProcess
     settings: Settings
 
 
 @pytest.fixture(scope="module")
-def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PolicyHosts]:
     """Start them."""
     folder = tmp_path_factory.mktemp("hosts")
     certificate = write_certificate(folder / "origin.pem", "secure.example")
-    plain, secure = Origin(), Origin(certificate)
+    plain, secure = ScriptedOrigin(), ScriptedOrigin(certificate)
     resolve = {
         "origin.example": f"127.0.0.1:{plain.port}",
         "other.example": f"127.0.0.1:{plain.port}",
@@ -126,15 +126,15 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
         proxy=ProxySettings(disk_reserve_bytes=0, seal_grace_s=1.0, connect_timeout_s=60.0),
     )
     (folder / "collection").mkdir()
-    proxy = Proxy(Layout(folder / "collection"), settings, "proxy", folder)
-    yield Hosts(plain, secure, proxy, settings)
+    proxy = ProxyInProcess(Layout(folder / "collection"), settings, "proxy", folder)
+    yield PolicyHosts(plain, secure, proxy, settings)
     proxy.stop()
     plain.close()
     secure.close()
 
 
 @pytest.fixture
-def origin(hosts: Hosts) -> Origin:
+def origin(hosts: PolicyHosts) -> ScriptedOrigin:
     """origin.example and other.example, as if nobody had asked them for anything."""
     hosts.origin.answers.clear()
     hosts.origin.requests.clear()
@@ -142,7 +142,7 @@ def origin(hosts: Hosts) -> Origin:
 
 
 @pytest.fixture
-def secure_origin(hosts: Hosts) -> Origin:
+def secure_origin(hosts: PolicyHosts) -> ScriptedOrigin:
     """The same for secure.example."""
     hosts.secure_origin.answers.clear()
     hosts.secure_origin.requests.clear()
@@ -169,13 +169,13 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def world(frontier: Frontier, settings: Settings, clock: ManualClock) -> World:
+def world(frontier: Frontier, settings: Settings, clock: ManualClock) -> PolicyHarness:
     """Policy without a proxy: robots.txt is ignored."""
-    return World(frontier, settings, clock)
+    return PolicyHarness(frontier, settings, clock)
 
 
 @pytest.fixture
-def obeying(frontier: Frontier, clock: ManualClock, hosts: Hosts, origin: Origin) -> World:
+def obeying(frontier: Frontier, clock: ManualClock, hosts: PolicyHosts, origin: ScriptedOrigin) -> PolicyHarness:
     """Policy that obeys robots.txt, which it reads through a real proxy."""
 
     @asynccontextmanager
@@ -189,9 +189,9 @@ def obeying(frontier: Frontier, clock: ManualClock, hosts: Hosts, origin: Origin
     ca = hosts.proxy.layout.ca / CA_FILE
     fetcher = ProxyFetcher(visits, ca=ca, agent=agent)
     made = replace(hosts.settings, policy=PolicySettings(robots="obey"), politeness=PolitenessSettings(min_delay_s=0.0))
-    return World(frontier, made, clock, fetcher)
+    return PolicyHarness(frontier, made, clock, fetcher)
 
 
-def asked(origin: Origin) -> list[str]:
+def asked(origin: ScriptedOrigin) -> list[str]:
     """The paths that the origin was asked for."""
     return [head.split(b" ")[1].decode() for head in origin.requests]

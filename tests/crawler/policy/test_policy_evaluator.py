@@ -14,7 +14,7 @@ from crawler.policy.policy_entries import PolicyKind, read_entries
 from crawler.rules.visit_rule import RuleAction
 from render.visit import Visit
 from tests.crawler.frontier.conftest import frontier, open_frontier  # noqa: F401 fixtures
-from tests.crawler.policy.conftest import NOON, SITE, World, item
+from tests.crawler.policy.conftest import NOON, SITE, PolicyHarness, item
 
 HOST = "origin.example"
 NOARCHIVE = "noarchive: X-Robots-Tag says noarchive"
@@ -30,13 +30,13 @@ def seen(url: str = f"{SITE}/page", **facts: Any) -> Visit:
     return Visit(**(known | facts))
 
 
-async def test_without_entries_and_lists_everything_is_visited(world: World) -> None:
+async def test_without_entries_and_lists_everything_is_visited(world: PolicyHarness) -> None:
     """The defaults are against nothing, and ask nobody."""
     verdict = await world.before()
     assert (verdict.action, verdict.asked) == (RuleAction.VISIT, False)
 
 
-async def test_a_blacklisted_host_is_skipped_with_the_whole_reason(world: World) -> None:
+async def test_a_blacklisted_host_is_skipped_with_the_whole_reason(world: PolicyHarness) -> None:
     """Pattern, why, who and when are recorded."""
     world.add(PolicyKind.BLACKLIST, HOST)
     verdict = await world.before()
@@ -44,7 +44,7 @@ async def test_a_blacklisted_host_is_skipped_with_the_whole_reason(world: World)
     assert verdict.reason == "blacklist: origin.example (because, by alice, 2026-11-21)"
 
 
-async def test_a_change_is_followed_within_a_second(world: World) -> None:
+async def test_a_change_is_followed_within_a_second(world: PolicyHarness) -> None:
     """Given and taken back while the crawl runs."""
     assert (await world.before()).action is RuleAction.VISIT
     entry = world.add(PolicyKind.BLACKLIST, HOST)
@@ -54,7 +54,7 @@ async def test_a_change_is_followed_within_a_second(world: World) -> None:
     assert (await world.before()).action is RuleAction.VISIT
 
 
-async def test_the_whitelist_overrides_lists_and_what_the_crawl_found(world: World, tmp_path: Path) -> None:
+async def test_the_whitelist_overrides_lists_and_what_the_crawl_found(world: PolicyHarness, tmp_path: Path) -> None:
     """Also when they are more specific; a more specific blacklist entry it does not."""
     spam = tmp_path / "spam"
     spam.write_text(f"{SITE}/page\n")
@@ -82,7 +82,7 @@ async def test_the_whitelist_overrides_lists_and_what_the_crawl_found(world: Wor
         ("http://origin.example:22", "port:"),
     ],
 )
-async def test_what_is_no_web_is_not_visited_whitelisted_or_not(world: World, url: str, constant: str) -> None:
+async def test_what_is_no_web_is_not_visited_whitelisted_or_not(world: PolicyHarness, url: str, constant: str) -> None:
     """Private addresses, blocked hosts and ports of other services, as far as the URL shows them."""
     egress = EgressSettings(block=("blocked.example",), resolve={"given.example": "10.0.0.1"})
     world.settings = type(world.settings)(egress=egress)
@@ -92,7 +92,7 @@ async def test_what_is_no_web_is_not_visited_whitelisted_or_not(world: World, ur
     assert verdict.reason.startswith(constant)
 
 
-async def test_addresses_that_a_setting_allows_are_visited(world: World) -> None:
+async def test_addresses_that_a_setting_allows_are_visited(world: PolicyHarness) -> None:
     """As the proxy allows them."""
     world.settings = type(world.settings)(egress=EgressSettings(allow=("127.0.0.0/8",)))
     assert (await world.before(site="http://127.0.0.1:8080")).action is RuleAction.VISIT
@@ -102,7 +102,7 @@ async def test_addresses_that_a_setting_allows_are_visited(world: World) -> None
     assert (await world.before(site="http://127.0.0.1:8080")).action is RuleAction.FAIL
 
 
-async def test_settings_of_a_site_hold_for_the_site(world: World) -> None:
+async def test_settings_of_a_site_hold_for_the_site(world: PolicyHarness) -> None:
     """`archive=never` and `always` decide, `noarchive` and `ban_s` replace what the profile says."""
     world.set(noarchive="ignore")
     world.add(PolicyKind.SETTING, "=never.example", key="archive", value="never")
@@ -116,7 +116,7 @@ async def test_settings_of_a_site_hold_for_the_site(world: World) -> None:
     assert forbids(tagged) == NOARCHIVE
 
 
-async def test_what_forbids_archiving_is_obeyed_unless_the_profile_says_otherwise(world: World) -> None:
+async def test_what_forbids_archiving_is_obeyed_unless_the_profile_says_otherwise(world: PolicyHarness) -> None:
     """Headers and metas, for us or for everybody; a whitelist entry is somebody's permission."""
     tagged = seen(headers={"x-robots-tag": "otherbot: noindex\nWeboid: noarchive"})
     meta = seen(robots_meta=(("robots", "nocache"),))
@@ -133,7 +133,7 @@ async def test_what_forbids_archiving_is_obeyed_unless_the_profile_says_otherwis
     assert forbids(tagged) == ""
 
 
-async def test_a_redirect_to_what_is_refused_is_not_kept(world: World, tmp_path: Path) -> None:
+async def test_a_redirect_to_what_is_refused_is_not_kept(world: PolicyHarness, tmp_path: Path) -> None:
     """What must not be asked for must not be got by a detour; any other redirect is fine."""
     spam = tmp_path / "spam"
     spam.write_text("listed.example\n")
@@ -149,7 +149,7 @@ async def test_a_redirect_to_what_is_refused_is_not_kept(world: World, tmp_path:
     assert forbids(seen(final_url="https://origin.example/page")) == ""
 
 
-async def test_a_site_that_forbids_archiving_is_left_alone_for_a_time(world: World) -> None:
+async def test_a_site_that_forbids_archiving_is_left_alone_for_a_time(world: PolicyHarness) -> None:
     """A page that was skipped for noarchive bans its host, and its host alone, for `ban_s` (A05)."""
     world.set(ban_s=3600.0)
     await world.after(outcome=VisitOutcome.SKIPPED, reason=NOARCHIVE)
@@ -161,7 +161,7 @@ async def test_a_site_that_forbids_archiving_is_left_alone_for_a_time(world: Wor
     assert (await world.before("/other")).action is RuleAction.VISIT
 
 
-async def test_a_ban_does_not_grow_with_each_page(world: World) -> None:
+async def test_a_ban_does_not_grow_with_each_page(world: PolicyHarness) -> None:
     """While a site is banned, another page of it changes nothing: versions stay, moments too."""
     await world.after(outcome=VisitOutcome.SKIPPED, reason=NOARCHIVE)
     await world.before()
@@ -170,13 +170,13 @@ async def test_a_ban_does_not_grow_with_each_page(world: World) -> None:
     assert world.frontier.stats(world.clock.now()).version == version
 
 
-async def test_pages_that_were_skipped_for_other_reasons_ban_nobody(world: World) -> None:
+async def test_pages_that_were_skipped_for_other_reasons_ban_nobody(world: PolicyHarness) -> None:
     """A redirect to a refused site is not the site's word."""
     await world.after(outcome=VisitOutcome.SKIPPED, reason="redirect: http://x.example/ (list: l, line 1)")
     assert world.frontier.orders(POLICY_ORDER) == {}
 
 
-async def test_without_a_time_nobody_is_banned(world: World) -> None:
+async def test_without_a_time_nobody_is_banned(world: PolicyHarness) -> None:
     """`ban_s = 0` and `ban_failures_s = 0`."""
     world.set(ban_s=0.0, ban_failures_s=0.0, ban_failures=1)
     await world.after(outcome=VisitOutcome.SKIPPED, reason=NOARCHIVE)
@@ -187,7 +187,7 @@ async def test_without_a_time_nobody_is_banned(world: World) -> None:
 
 
 @pytest.mark.parametrize("status", [404, 410])
-async def test_a_link_that_is_gone_has_failed_and_is_not_asked_for_again(world: World, status: int) -> None:
+async def test_a_link_that_is_gone_has_failed_and_is_not_asked_for_again(world: PolicyHarness, status: int) -> None:
     """For `ban_s`, whatever its spelling; the site's other pages go on (A06)."""
     world.set(ban_s=86_400.0)
     await world.after("/%7Egone", status=status)
@@ -200,7 +200,7 @@ async def test_a_link_that_is_gone_has_failed_and_is_not_asked_for_again(world: 
     assert (await world.before("/~gone")).action is RuleAction.VISIT
 
 
-async def test_a_link_that_works_again_is_forgotten_to_have_failed(world: World) -> None:
+async def test_a_link_that_works_again_is_forgotten_to_have_failed(world: PolicyHarness) -> None:
     """Somebody asked for it, and it was there."""
     await world.after(status=404)
     await world.after(status=200)
@@ -216,13 +216,13 @@ async def test_a_link_that_works_again_is_forgotten_to_have_failed(world: World)
         {"status": 404, "again": True},
     ],
 )
-async def test_what_is_no_failure_of_a_link(world: World, facts: dict[str, Any]) -> None:
+async def test_what_is_no_failure_of_a_link(world: PolicyHarness, facts: dict[str, Any]) -> None:
     """Redirects, refusals, and what is tried again."""
     await world.after(**facts)
     assert (await world.before()).action is RuleAction.VISIT
 
 
-async def test_a_site_that_keeps_failing_is_left_alone(world: World) -> None:
+async def test_a_site_that_keeps_failing_is_left_alone(world: PolicyHarness) -> None:
     """After `ban_failures` URLs in a row, for `ban_failures_s`; what waits is put off (A07)."""
     world.set(ban_failures=3, ban_failures_s=3600.0)
     await world.after("/1", outcome=VisitOutcome.FAILED, reason="net::ERR_TIMED_OUT", status=None)
@@ -237,7 +237,7 @@ async def test_a_site_that_keeps_failing_is_left_alone(world: World) -> None:
     assert (await world.before("/4")).action is RuleAction.VISIT
 
 
-async def test_attempts_of_different_urls_count_and_those_of_one_do_not(world: World) -> None:
+async def test_attempts_of_different_urls_count_and_those_of_one_do_not(world: PolicyHarness) -> None:
     """One broken page excludes no site, however often it is tried; many pages do before their last attempt."""
     world.set(ban_failures=2)
     for _ in range(5):
@@ -247,7 +247,7 @@ async def test_attempts_of_different_urls_count_and_those_of_one_do_not(world: W
     assert (await world.before("/3")).action is RuleAction.LATER
 
 
-async def test_a_redirect_to_a_site_that_kept_failing_is_kept(world: World) -> None:
+async def test_a_redirect_to_a_site_that_kept_failing_is_kept(world: PolicyHarness) -> None:
     """It has answered, so it fails no longer; a redirect to a forbidden site is still refused."""
     world.set(ban_failures=1)
     await world.after("/1", status=500)
@@ -261,7 +261,7 @@ async def test_a_redirect_to_a_site_that_kept_failing_is_kept(world: World) -> N
 
 
 @pytest.mark.parametrize("between", [{"status": 200}, {"status": 404}, {"status": 403}])
-async def test_an_answer_between_failures_ends_the_row(world: World, between: Any) -> None:
+async def test_an_answer_between_failures_ends_the_row(world: PolicyHarness, between: Any) -> None:
     """A site that answers is up, whatever it answers about that page."""
     world.set(ban_failures=2)
     await world.after("/1", status=500)
@@ -271,14 +271,14 @@ async def test_an_answer_between_failures_ends_the_row(world: World, between: An
 
 
 @pytest.mark.parametrize("reason", ["address: private", "limit: visit", "proxy: 407", "browser: x"])
-async def test_our_own_failures_are_not_held_against_a_site(world: World, reason: str) -> None:
+async def test_our_own_failures_are_not_held_against_a_site(world: PolicyHarness, reason: str) -> None:
     """What we refused or broke says nothing of the site."""
     world.set(ban_failures=1)
     await world.after(outcome=VisitOutcome.FAILED, reason=reason, status=None)
     assert (await world.before()).action is RuleAction.VISIT
 
 
-async def test_entries_that_expired_long_ago_are_taken_out(world: World) -> None:
+async def test_entries_that_expired_long_ago_are_taken_out(world: PolicyHarness) -> None:
     """A day after their end, when entries are read; the others stay, unreadable ones too."""
     world.set(ban_s=60.0)
     await world.after(outcome=VisitOutcome.SKIPPED, reason=NOARCHIVE)
@@ -296,7 +296,7 @@ async def test_entries_that_expired_long_ago_are_taken_out(world: World) -> None
     assert len(left) == 3
 
 
-async def test_robots_that_nobody_can_fetch_are_an_error(world: World) -> None:
+async def test_robots_that_nobody_can_fetch_are_an_error(world: PolicyHarness) -> None:
     """A crawl never goes on as if nothing were forbidden."""
     world.set(robots="obey")
     with pytest.raises(InvariantError):
@@ -305,7 +305,7 @@ async def test_robots_that_nobody_can_fetch_are_an_error(world: World) -> None:
     assert (await world.before()).action is RuleAction.VISIT
 
 
-async def test_explain_shows_every_rule_also_behind_the_one_that_decides(world: World) -> None:
+async def test_explain_shows_every_rule_also_behind_the_one_that_decides(world: PolicyHarness) -> None:
     """In the order in which they are asked."""
     world.add(PolicyKind.BLACKLIST, HOST)
     opinions = await world.rule.explain(item(), now=world.clock.now())
@@ -318,7 +318,7 @@ async def test_explain_shows_every_rule_also_behind_the_one_that_decides(world: 
     ]
 
 
-async def test_long_urls_are_judged_and_noted_byte_by_byte(world: World) -> None:
+async def test_long_urls_are_judged_and_noted_byte_by_byte(world: PolicyHarness) -> None:
     """60,000 characters, in an entry and in a note (A17)."""
     path = "/" + "aB1" * 20_000
     world.add(PolicyKind.BLACKLIST, f"{SITE}{path}")

@@ -23,20 +23,22 @@ from crawler.policy.robots import ROBOTS_LIMIT_BYTES
 from crawler.policy.robots_cache import ROBOTS_NOTE, parse_robots_record
 from crawler.rules.visit_rule import RuleAction
 from net.connect_errors import NO_SUCH_HOST
-from tests.crawler.policy.conftest import SITE, Hosts, World, asked, item
-from tests.support.proxy_fixtures import Origin, ok
+from tests.crawler.policy.conftest import SITE, PolicyHarness, PolicyHosts, asked, item
+from tests.support.proxy_fixtures import ScriptedOrigin, ok
 
 pytestmark = pytest.mark.proxy
 PRIVATE = b"User-agent: *\nDisallow: /private\n"
 TO_ITSELF = "Location: /robots.txt\r\n"
 
 
-def says(origin: Origin, body: bytes = PRIVATE, **about: str) -> None:
+def says(origin: ScriptedOrigin, body: bytes = PRIVATE, **about: str) -> None:
     """Let the origin's robots.txt say that."""
     origin.answers["/robots.txt"] = ok(body, mime="text/plain", **about)
 
 
-async def test_what_is_disallowed_is_skipped_with_the_rule_as_the_reason(obeying: World, origin: Origin) -> None:
+async def test_what_is_disallowed_is_skipped_with_the_rule_as_the_reason(
+    obeying: PolicyHarness, origin: ScriptedOrigin
+) -> None:
     """The reason is the line of robots.txt; what it does not name is visited."""
     says(origin)
     verdict = await obeying.before("/private/x")
@@ -44,7 +46,7 @@ async def test_what_is_disallowed_is_skipped_with_the_rule_as_the_reason(obeying
     assert (await obeying.before("/public")).action is RuleAction.VISIT
 
 
-async def test_robots_txt_is_in_the_archive(obeying: World, origin: Origin, hosts: Hosts) -> None:
+async def test_robots_txt_is_in_the_archive(obeying: PolicyHarness, origin: ScriptedOrigin, hosts: PolicyHosts) -> None:
     """What the crawl went by lies in the WARC."""
     body = b"# only here\n" + PRIVATE
     says(origin, body)
@@ -55,7 +57,7 @@ async def test_robots_txt_is_in_the_archive(obeying: World, origin: Origin, host
         assert index.execute(query, wanted).fetchall() == [("response",)]
 
 
-async def test_it_is_asked_for_once_a_day_by_all_machines(obeying: World, origin: Origin) -> None:
+async def test_it_is_asked_for_once_a_day_by_all_machines(obeying: PolicyHarness, origin: ScriptedOrigin) -> None:
     """One fetch serves every process for `robots_lifetime_s`; whoever asked says so (2.4)."""
     says(origin)
     assert (await obeying.before("/a")).asked
@@ -73,7 +75,7 @@ async def test_it_is_asked_for_once_a_day_by_all_machines(obeying: World, origin
     assert (await obeying.before("/f")).asked
 
 
-async def test_one_fetch_at_a_time(obeying: World, origin: Origin) -> None:
+async def test_one_fetch_at_a_time(obeying: PolicyHarness, origin: ScriptedOrigin) -> None:
     """Many items of one origin wait for one fetch."""
     says(origin)
     verdicts = await asyncio.gather(*(obeying.before(f"/private/{number}") for number in range(20)))
@@ -81,7 +83,9 @@ async def test_one_fetch_at_a_time(obeying: World, origin: Origin) -> None:
     assert len(origin.requests) == 1
 
 
-async def test_origins_are_told_apart(obeying: World, origin: Origin, secure_origin: Origin) -> None:
+async def test_origins_are_told_apart(
+    obeying: PolicyHarness, origin: ScriptedOrigin, secure_origin: ScriptedOrigin
+) -> None:
     """Scheme and host have a robots.txt of their own each (RFC 9309, 2.3)."""
     says(origin)
     says(secure_origin, b"User-agent: *\nDisallow: /")
@@ -92,7 +96,7 @@ async def test_origins_are_told_apart(obeying: World, origin: Origin, secure_ori
 
 
 @pytest.mark.parametrize("status", ["400", "401", "403", "404", "410", "451", "300", "304"])
-async def test_what_is_not_there_forbids_nothing(obeying: World, origin: Origin, status: str) -> None:
+async def test_what_is_not_there_forbids_nothing(obeying: PolicyHarness, origin: ScriptedOrigin, status: str) -> None:
     """4xx, and 3xx that lead nowhere: unavailable, so everything is allowed (2.3.1.3)."""
     says(origin, status=f"{status} So")
     assert (await obeying.before("/private")).action is RuleAction.VISIT
@@ -101,7 +105,7 @@ async def test_what_is_not_there_forbids_nothing(obeying: World, origin: Origin,
 
 
 @pytest.mark.parametrize("status", ["500", "502", "503", "504", "429", "599"])
-async def test_a_server_error_means_wait(obeying: World, origin: Origin, status: str) -> None:
+async def test_a_server_error_means_wait(obeying: PolicyHarness, origin: ScriptedOrigin, status: str) -> None:
     """5xx and 429: nothing is visited for now, and the host is blocked, each time longer (2.3.1.4)."""
     says(origin, status=f"{status} So")
     verdict = await obeying.before()
@@ -128,14 +132,14 @@ async def test_a_server_error_means_wait(obeying: World, origin: Origin, status:
     assert (await obeying.before()).action is RuleAction.VISIT
 
 
-async def test_retry_after_is_obeyed(obeying: World, origin: Origin) -> None:
+async def test_retry_after_is_obeyed(obeying: PolicyHarness, origin: ScriptedOrigin) -> None:
     """The host is left alone for as long as it says."""
     says(origin, status="503 Busy", more="Retry-After: 7200\r\n")
     verdict = await obeying.before()
     assert verdict.until == obeying.clock.now() + timedelta(hours=2)
 
 
-async def test_a_host_that_cannot_be_reached_is_given_up_after_a_few_times(obeying: World) -> None:
+async def test_a_host_that_cannot_be_reached_is_given_up_after_a_few_times(obeying: PolicyHarness) -> None:
     """No connection: wait, and in the end the frontier says that the host is down."""
     failures = obeying.settings.politeness.host_failures
     for _ in range(failures):
@@ -157,7 +161,7 @@ async def test_a_host_that_cannot_be_reached_is_given_up_after_a_few_times(obeyi
     ],
 )
 async def test_a_host_that_does_not_exist_ends_its_page(
-    obeying: World, monkeypatch: pytest.MonkeyPatch, lane: Lane, waits: bool, action: RuleAction
+    obeying: PolicyHarness, monkeypatch: pytest.MonkeyPatch, lane: Lane, waits: bool, action: RuleAction
 ) -> None:
     """At once, without a block of the host, unless the profile waits for sites and no user waits for the page."""
     frontier = replace(obeying.settings.frontier, wait_for_sites=waits)
@@ -172,7 +176,9 @@ async def test_a_host_that_does_not_exist_ends_its_page(
     assert (wakeup.blocked_until, wakeup.down_until) == (None, None)
 
 
-async def test_after_thirty_days_what_was_known_holds_or_nothing_is_forbidden(obeying: World, origin: Origin) -> None:
+async def test_after_thirty_days_what_was_known_holds_or_nothing_is_forbidden(
+    obeying: PolicyHarness, origin: ScriptedOrigin
+) -> None:
     """A site cannot keep crawlers waiting for ever by a broken robots.txt (2.3.1.4)."""
     says(origin)
     await obeying.before()
@@ -195,7 +201,9 @@ async def test_after_thirty_days_what_was_known_holds_or_nothing_is_forbidden(ob
     assert (await obeying.before("/private", site="http://other.example")).action is RuleAction.VISIT
 
 
-async def test_redirects_are_followed_to_other_hosts_and_loops_forbid_nothing(obeying: World, origin: Origin) -> None:
+async def test_redirects_are_followed_to_other_hosts_and_loops_forbid_nothing(
+    obeying: PolicyHarness, origin: ScriptedOrigin
+) -> None:
     """Five hops (2.3.1.2)."""
     target = "Location: http://other.example/moved\r\n"
     origin.answers["/robots.txt"] = ok(b"", status="301 Moved", more=target)
@@ -207,14 +215,16 @@ async def test_redirects_are_followed_to_other_hosts_and_loops_forbid_nothing(ob
     assert (await obeying.before("/private")).action is RuleAction.VISIT
 
 
-async def test_a_redirect_to_where_we_may_not_go_forbids_nothing(obeying: World, origin: Origin) -> None:
+async def test_a_redirect_to_where_we_may_not_go_forbids_nothing(
+    obeying: PolicyHarness, origin: ScriptedOrigin
+) -> None:
     """A private address is not asked, and does not keep the site from being visited."""
     target = "Location: http://private.example/robots.txt\r\n"
     origin.answers["/robots.txt"] = ok(b"", status="301 Moved", more=target)
     assert (await obeying.before("/private")).action is RuleAction.VISIT
 
 
-async def test_a_huge_file_is_read_to_its_limit(obeying: World, origin: Origin) -> None:
+async def test_a_huge_file_is_read_to_its_limit(obeying: PolicyHarness, origin: ScriptedOrigin) -> None:
     """Of an endless file the first 500 KiB count, and the rest is not waited for (2.5)."""
 
     def endless(connection: socket.socket, _head: bytes) -> None:
@@ -227,13 +237,15 @@ async def test_a_huge_file_is_read_to_its_limit(obeying: World, origin: Origin) 
     assert (await obeying.before("/public")).action is RuleAction.VISIT
 
 
-async def test_a_compressed_bomb_is_read_to_its_limit(obeying: World, origin: Origin) -> None:
+async def test_a_compressed_bomb_is_read_to_its_limit(obeying: PolicyHarness, origin: ScriptedOrigin) -> None:
     """What unpacks to 30 MB is unpacked to 500 KiB."""
     says(origin, gzip.compress(PRIVATE + b"#" * 30_000_000), more="Content-Encoding: gzip\r\n")
     assert (await obeying.before("/private")).action is RuleAction.SKIP
 
 
-async def test_a_file_that_drips_means_wait(obeying: World, origin: Origin, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_file_that_drips_means_wait(
+    obeying: PolicyHarness, origin: ScriptedOrigin, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A file that does not end in time may still have forbidden everything."""
     monkeypatch.setattr(robots_cache, "TIMEOUT_S", 1.0)
     over = threading.Event()
@@ -252,7 +264,7 @@ async def test_a_file_that_drips_means_wait(obeying: World, origin: Origin, monk
     )
 
 
-async def test_a_file_that_breaks_off_means_wait(obeying: World, origin: Origin) -> None:
+async def test_a_file_that_breaks_off_means_wait(obeying: PolicyHarness, origin: ScriptedOrigin) -> None:
     """Half a file is no file."""
 
     def half(connection: socket.socket, _head: bytes) -> None:
@@ -265,13 +277,17 @@ async def test_a_file_that_breaks_off_means_wait(obeying: World, origin: Origin)
 @pytest.mark.parametrize(
     "body", [b"\x00\xff\xfe" * 1_000, b"<!doctype html><p>Not found", b"", b"\x89PNG\r\n" + PRIVATE[:13]]
 )
-async def test_what_is_no_robots_txt_forbids_nothing(obeying: World, origin: Origin, body: bytes) -> None:
+async def test_what_is_no_robots_txt_forbids_nothing(
+    obeying: PolicyHarness, origin: ScriptedOrigin, body: bytes
+) -> None:
     """A page, a picture and noise have no rules."""
     says(origin, body)
     assert (await obeying.before("/private")).action is RuleAction.VISIT
 
 
-async def test_a_crawl_delay_is_wished_for_as_far_as_it_is_bearable(obeying: World, origin: Origin) -> None:
+async def test_a_crawl_delay_is_wished_for_as_far_as_it_is_bearable(
+    obeying: PolicyHarness, origin: ScriptedOrigin
+) -> None:
     """The host rests so long, but no longer than `crawl_delay_limit_s`."""
     says(origin, b"User-agent: *\nCrawl-delay: 12.5\n")
     await obeying.before()
@@ -283,7 +299,9 @@ async def test_a_crawl_delay_is_wished_for_as_far_as_it_is_bearable(obeying: Wor
     assert (await obeying.after()).delay == timedelta(seconds=limit_s)
 
 
-async def test_the_host_rests_between_its_robots_txt_and_the_page(obeying: World, origin: Origin) -> None:
+async def test_the_host_rests_between_its_robots_txt_and_the_page(
+    obeying: PolicyHarness, origin: ScriptedOrigin
+) -> None:
     """Asking for the rules is asking: the item waits its turn, and so do others of the host."""
     obeying.settings = replace(obeying.settings, politeness=PolitenessSettings(min_delay_s=2.0))
     says(origin)
@@ -301,7 +319,9 @@ async def test_the_host_rests_between_its_robots_txt_and_the_page(obeying: World
     assert len(origin.requests) == 1
 
 
-async def test_an_answer_that_is_not_kept_does_not_put_a_page_off_for_ever(obeying: World, origin: Origin) -> None:
+async def test_an_answer_that_is_not_kept_does_not_put_a_page_off_for_ever(
+    obeying: PolicyHarness, origin: ScriptedOrigin
+) -> None:
     """With a lifetime of nothing the file is asked for each time, and the page is visited."""
     obeying.settings = replace(obeying.settings, politeness=PolitenessSettings(min_delay_s=2.0))
     obeying.set(robots_lifetime_s=0.0)
@@ -312,7 +332,7 @@ async def test_an_answer_that_is_not_kept_does_not_put_a_page_off_for_ever(obeyi
     assert len(origin.requests) == 2
 
 
-async def test_rules_are_read_for_our_own_name(obeying: World, origin: Origin) -> None:
+async def test_rules_are_read_for_our_own_name(obeying: PolicyHarness, origin: ScriptedOrigin) -> None:
     """A change of `robots_agent` lets the file be read again."""
     says(origin, b"User-agent: weboid\nDisallow: /\nAllow: /ok\n\nUser-agent: tester\nDisallow:\n")
     assert (await obeying.before("/x")).action is RuleAction.SKIP
@@ -321,7 +341,7 @@ async def test_rules_are_read_for_our_own_name(obeying: World, origin: Origin) -
     assert len(origin.requests) == 2
 
 
-async def test_a_site_that_is_closed_altogether_is_left_alone(obeying: World, origin: Origin) -> None:
+async def test_a_site_that_is_closed_altogether_is_left_alone(obeying: PolicyHarness, origin: ScriptedOrigin) -> None:
     """``Disallow: /`` bans the site for a while, with the reason (A05)."""
     says(origin, b"User-agent: *\nDisallow: /\n")
     assert (await obeying.before("/x")).reason == "robots: Disallow: /"
@@ -336,7 +356,7 @@ async def test_a_site_that_is_closed_altogether_is_left_alone(obeying: World, or
     assert asked(origin) == ["/robots.txt", "/robots.txt"]
 
 
-async def test_large_rules_are_kept_for_other_machines(obeying: World, origin: Origin) -> None:
+async def test_large_rules_are_kept_for_other_machines(obeying: PolicyHarness, origin: ScriptedOrigin) -> None:
     """Half a megabyte of rules travels through the frontier and comes back as it was."""
     line = b"Disallow: /private/%06d\n"
     body = b"User-agent: *\n" + b"".join(line % number for number in range(ROBOTS_LIMIT_BYTES // 26))
@@ -357,7 +377,7 @@ def test_a_note_of_another_version_is_no_note(note: str) -> None:
     assert parse_robots_record(note) is None
 
 
-async def test_explain_asks_nobody(obeying: World, origin: Origin) -> None:
+async def test_explain_asks_nobody(obeying: PolicyHarness, origin: ScriptedOrigin) -> None:
     """Without a fetcher, what is not known stays unknown."""
     obeying.fetcher = None
     obeying.another_process()

@@ -92,7 +92,7 @@ def announce(frontier: SqliteFrontier, started: RunningProxy, **changed: Any) ->
     return name
 
 
-class Borrower:
+class ProxyBorrower:
     """A worker's side of it."""
 
     def __init__(self, frontier: SqliteFrontier, folder: Path) -> None:
@@ -127,7 +127,7 @@ async def test_visits_are_spread_over_the_proxies(
     announce(frontier, busy, visits=7)
     for each in (first, second):
         announce(frontier, each)
-    async with Borrower(frontier, tmp_path) as proxies, AsyncExitStack() as stack:
+    async with ProxyBorrower(frontier, tmp_path) as proxies, AsyncExitStack() as stack:
         for number in range(6):
             lent = await stack.enter_async_context(proxies.lend())
             await stack.enter_async_context(lent.visit(str(number), bucket="default"))
@@ -146,7 +146,7 @@ async def test_a_context_stays_with_its_proxy_while_that_has_room(
     usual, other = start(), start()
     announce(frontier, usual, visits=50)
     announce(frontier, other)
-    async with Borrower(frontier, tmp_path) as proxies, AsyncExitStack() as stack:
+    async with ProxyBorrower(frontier, tmp_path) as proxies, AsyncExitStack() as stack:
         for each in (usual, other):
             server = f"http://127.0.0.1:{each.proxy.server_address[1]}"
             lent = await stack.enter_async_context(proxies.lend(server))
@@ -164,7 +164,7 @@ async def test_a_proxy_without_room_is_left_out(
     full, other = start(), start()
     announce(frontier, full, free_bytes=4, reserve_bytes=5)
     announce(frontier, other, visits=50)
-    async with Borrower(frontier, tmp_path) as proxies, proxies.lend() as lent:
+    async with ProxyBorrower(frontier, tmp_path) as proxies, proxies.lend() as lent:
         assert (await lent.status())["visits"] == 0
         async with lent.visit("one", bucket="default"):
             assert len(other.proxy.visits) == 1
@@ -186,7 +186,7 @@ async def test_a_proxy_that_is_gone_is_left_alone_and_another_taken(
         now=CLOCK.now(),
         until=until,
     )
-    async with Borrower(frontier, tmp_path) as proxies:
+    async with ProxyBorrower(frontier, tmp_path) as proxies:
         with pytest.raises(ProxyUnavailableError, match="does not answer"):
             async with proxies.lend() as lent:
                 await lent.status()
@@ -198,7 +198,7 @@ async def test_whoever_finds_no_proxy_waits_and_says_so_once(
     frontier: SqliteFrontier, start: Callable[[], RunningProxy], tmp_path: Path
 ) -> None:
     """Work goes on by itself when one announces itself; the authority is then at hand."""
-    borrower = Borrower(frontier, tmp_path)
+    borrower = ProxyBorrower(frontier, tmp_path)
     waiting = asyncio.create_task(borrower.proxies.start())
     await borrower.changed.wait()
     assert not waiting.done()
@@ -218,7 +218,7 @@ async def test_whoever_finds_no_proxy_waits_and_says_so_once(
 
 async def test_nobody_waits_for_a_proxy_when_told_to_stop(frontier: SqliteFrontier, tmp_path: Path) -> None:
     """The visit is given back instead."""
-    borrower = Borrower(frontier, tmp_path)
+    borrower = ProxyBorrower(frontier, tmp_path)
     waiting = asyncio.create_task(borrower.proxies.start())
     await borrower.changed.wait()
     borrower.stopping.set()

@@ -21,7 +21,7 @@ from crawler.pools.shared_contexts import ContextKey, SharedContextPool
 from render.browser import Browser
 from render.chromium import find_browser
 from tests.support.fixed_pool import fixed_pool
-from tests.support.proxy_fixtures import Origin, Proxy, Record, check, ok, records
+from tests.support.proxy_fixtures import ProxyInProcess, ScriptedOrigin, WarcioRecord, check, ok, records
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.asyncio(loop_scope="session")]
 SITE = "http://origin.example"
@@ -46,7 +46,9 @@ def contexts() -> SharedContextPool:
 
 
 @pytest.fixture
-def take(browser: Browser, contexts: SharedContextPool, start: Callable[..., Proxy], settings: Settings) -> Take:
+def take(
+    browser: Browser, contexts: SharedContextPool, start: Callable[..., ProxyInProcess], settings: Settings
+) -> Take:
     """Captures a path or URL of the origin as the worker does; the manifest."""
     proxy = start()
     pool = fixed_pool(proxy.client, browser, contexts)
@@ -70,7 +72,7 @@ def take(browser: Browser, contexts: SharedContextPool, start: Callable[..., Pro
     return take
 
 
-def requested(origin: Origin, path: str) -> list[bytes]:
+def requested(origin: ScriptedOrigin, path: str) -> list[bytes]:
     """Return the requests for that path."""
     return [each for each in origin.requests if each.split(b" ")[1] == path.encode()]
 
@@ -81,7 +83,7 @@ def resource(page: PageInfo, path: str) -> PageResource:
     return found
 
 
-def records_of(layout: Layout, path: str) -> list[Record]:
+def records_of(layout: Layout, path: str) -> list[WarcioRecord]:
     """Return its captures, in file order."""
     return [each for each in records(layout) if each.url == SITE + path and each.kind in ("response", "revisit")]
 
@@ -91,7 +93,7 @@ def styled(name: str, *, more: str = "") -> bytes:
     return ok(f"<link rel=stylesheet href=/style.css><p>Words of {name}{more}".encode())
 
 
-async def test_a_site_is_asked_for_a_resource_once(take: Take, origin: Origin, layout: Layout) -> None:
+async def test_a_site_is_asked_for_a_resource_once(take: Take, origin: ScriptedOrigin, layout: Layout) -> None:
     """The manifest of a later page names the record of an earlier visit that holds it."""
     origin.answers["/style.css"] = ok(b"p{color:red}", mime="text/css", more=CACHEABLE)
     origin.answers |= {"/a": styled("a"), "/b": styled("b")}
@@ -106,7 +108,9 @@ async def test_a_site_is_asked_for_a_resource_once(take: Take, origin: Origin, l
     check(layout)
 
 
-async def test_the_manifest_names_the_record_of_what_the_cache_had(take: Take, origin: Origin, layout: Layout) -> None:
+async def test_the_manifest_names_the_record_of_what_the_cache_had(
+    take: Take, origin: ScriptedOrigin, layout: Layout
+) -> None:
     """Not a later one of the same URL, which the browser did not keep; for parts of a file that of the whole."""
     versions = iter((b"p{color:red}", b"p{color:green}"))
     film = bytes(range(256)) * 100
@@ -142,7 +146,7 @@ async def test_the_manifest_names_the_record_of_what_the_cache_had(take: Take, o
     )  # fmt: skip
 
 
-async def test_redirects_of_what_a_tab_has_in_memory_are_in_the_manifest(take: Take, origin: Origin) -> None:
+async def test_redirects_of_what_a_tab_has_in_memory_are_in_the_manifest(take: Take, origin: ScriptedOrigin) -> None:
     """The browser reports none of them; a copy of the page needs all."""
     style = ok(b"p{color:red}", mime="text/css", more=CACHEABLE)
     ways = {"/style.css": "/way.css", "/way.css": "/end.css"}
@@ -160,7 +164,7 @@ async def test_redirects_of_what_a_tab_has_in_memory_are_in_the_manifest(take: T
 
 @pytest.mark.parametrize("more", [CACHEABLE, 'ETag: "1"\r\nCache-Control: no-cache\r\n'], ids=["fresh", "confirmed"])
 async def test_a_page_that_an_earlier_one_has_loaded_has_a_record_of_its_own(
-    take: Take, origin: Origin, layout: Layout, more: str
+    take: Take, origin: ScriptedOrigin, layout: Layout, more: str
 ) -> None:
     """The browser takes it from its cache; it is fetched again, and its manifest knows the record."""
 
@@ -182,7 +186,7 @@ async def test_a_page_that_an_earlier_one_has_loaded_has_a_record_of_its_own(
 
 
 async def test_what_a_page_sends_when_it_is_left_is_its_own_or_refused(
-    take: Take, origin: Origin, layout: Layout
+    take: Take, origin: ScriptedOrigin, layout: Layout
 ) -> None:
     """Beacons and keep-alive fetches of a closed tab are never recorded for the next page."""
     leaving = (
@@ -197,7 +201,7 @@ async def test_what_a_page_sends_when_it_is_left_is_its_own_or_refused(
     assert {each.url for each in second.resources} == {f"{SITE}/b", f"{SITE}/style.css"}
 
 
-async def test_a_revalidated_resource_refers_to_its_record(take: Take, origin: Origin, layout: Layout) -> None:
+async def test_a_revalidated_resource_refers_to_its_record(take: Take, origin: ScriptedOrigin, layout: Layout) -> None:
     """A 304 is a revisit of the profile server-not-modified that names the earlier visit's record."""
     again = 'ETag: "1"\r\nCache-Control: no-cache\r\n'
     whole = ok(b"p{color:red}", mime="text/css", more=again)
@@ -224,7 +228,7 @@ history.pushState(1, "", "#one");
 
 
 async def test_a_tab_is_used_again_without_what_a_page_left_in_it(
-    take: Take, origin: Origin, layout: Layout, browser: Browser
+    take: Take, origin: ScriptedOrigin, layout: Layout, browser: Browser
 ) -> None:
     """The second page is in the same process, and finds what it finds in a tab of its own."""
     origin.answers |= {f"/{name}": ok(WRITING.encode()) for name in "abc"}
@@ -237,7 +241,7 @@ async def test_a_tab_is_used_again_without_what_a_page_left_in_it(
 
 
 async def test_a_tab_that_crashed_while_no_visit_had_it_is_replaced(
-    take: Take, origin: Origin, browser: Browser, contexts: SharedContextPool
+    take: Take, origin: ScriptedOrigin, browser: Browser, contexts: SharedContextPool
 ) -> None:
     """With its context: the next visit begins with a fresh one."""
     origin.answers |= {"/a": styled("a"), "/b": styled("b")}
@@ -254,7 +258,7 @@ async def test_a_tab_that_crashed_while_no_visit_had_it_is_replaced(
     assert shared.context is not before
 
 
-async def test_a_framed_document_has_a_record_for_each_page(take: Take, origin: Origin, layout: Layout) -> None:
+async def test_a_framed_document_has_a_record_for_each_page(take: Take, origin: ScriptedOrigin, layout: Layout) -> None:
     """Take-downs find the pages that frame a document by the records of these pages."""
     framing = ok(b"<p>Words<iframe src=/frame></iframe>")
     origin.answers |= {"/a": framing, "/b": framing, "/frame": ok(b"framed", more=CACHEABLE)}
@@ -276,7 +280,7 @@ async def test_a_framed_document_has_a_record_for_each_page(take: Take, origin: 
     ],
 )
 async def test_cookies_are_shared_within_a_key(
-    take: Take, origin: Origin, key: ContextKey | None, changes: dict[str, Any], sent: bool
+    take: Take, origin: ScriptedOrigin, key: ContextKey | None, changes: dict[str, Any], sent: bool
 ) -> None:
     """Neither another site, job or setting sees them, nor a page that is to be fresh."""
     origin.answers["/a"] = ok(b"<p>Words", more="Set-Cookie: seen=yes\r\n")
@@ -296,7 +300,7 @@ async def test_cookies_are_shared_within_a_key(
     ids=["refused", "challenge", "hung"],
 )
 async def test_a_visit_that_ends_badly_ends_the_context(
-    take: Take, origin: Origin, contexts: SharedContextPool, odd: bytes
+    take: Take, origin: ScriptedOrigin, contexts: SharedContextPool, odd: bytes
 ) -> None:
     """The next visit of the site begins with a fresh one."""
     cookie = b"Content-Type: text/html\r\n"
@@ -309,7 +313,7 @@ async def test_a_visit_that_ends_badly_ends_the_context(
 
 
 async def test_a_context_has_a_limited_number_of_visits(
-    take: Take, origin: Origin, contexts: SharedContextPool
+    take: Take, origin: ScriptedOrigin, contexts: SharedContextPool
 ) -> None:
     """It is disposed of after the last one."""
     await take("/a", shared_pages=2)
@@ -319,7 +323,7 @@ async def test_a_context_has_a_limited_number_of_visits(
 
 
 async def test_two_visits_at_once_have_two_contexts(
-    take: Take, origin: Origin, layout: Layout, contexts: SharedContextPool
+    take: Take, origin: ScriptedOrigin, layout: Layout, contexts: SharedContextPool
 ) -> None:
     """Each request belongs to the page that made it; no context has two pages."""
     paths = [f"/{name}" for name in "abcdef"]
@@ -361,7 +365,7 @@ document.head.append(next);
 
 
 async def test_no_request_of_a_hostile_page_is_taken_for_another_page_s(
-    take: Take, origin: Origin, layout: Layout, contexts: SharedContextPool
+    take: Take, origin: ScriptedOrigin, layout: Layout, contexts: SharedContextPool
 ) -> None:
     """Beacons, keep-alive fetches, workers and timers that go on while the next page is visited."""
     names = [f"p{number}" for number in range(4)]
@@ -380,7 +384,7 @@ async def test_no_request_of_a_hostile_page_is_taken_for_another_page_s(
     assert [pair for pair in owners if f"page /{pair[0]}" != pair[1]] == []
 
 
-async def test_an_unchanged_page_is_shown_from_the_archive(take: Take, origin: Origin, layout: Layout) -> None:
+async def test_an_unchanged_page_is_shown_from_the_archive(take: Take, origin: ScriptedOrigin, layout: Layout) -> None:
     """In a later run the host confirms page and style sheet; the capture is as whole as the first."""
     times = 'ETag: "one"\r\nCache-Control: no-cache\r\n'
 
@@ -444,7 +448,7 @@ onmessage = () => { document.querySelector("iframe").remove(); new Image().src =
 
 @pytest.mark.parametrize("kind", ["page", "frame", "frame that has gone"])
 async def test_a_page_that_fills_storage_ends_the_context(
-    take: Take, origin: Origin, contexts: SharedContextPool, kind: str
+    take: Take, origin: ScriptedOrigin, contexts: SharedContextPool, kind: str
 ) -> None:
     """It is complete itself, or its frame of another site is; the next page of its site begins with nothing stored."""
     filled = threading.Event()
@@ -484,7 +488,7 @@ ODD = {
 
 @pytest.mark.parametrize("kind", ODD)
 async def test_the_next_page_of_the_site_is_as_if_it_came_first(
-    take: Take, origin: Origin, layout: Layout, kind: str
+    take: Take, origin: ScriptedOrigin, layout: Layout, kind: str
 ) -> None:
     """Whatever the page before did: the same requests with the same heads, the same text, and no record of another page."""
     script, more = ODD[kind]
@@ -511,7 +515,9 @@ async def test_the_next_page_of_the_site_is_as_if_it_came_first(
     assert {each.headers["WARC-Page-ID"] for each in others if each.kind == "response"} == {"page /a"}
 
 
-async def test_hundreds_of_sockets_keep_no_other_site_waiting(take: Take, origin: Origin, layout: Layout) -> None:
+async def test_hundreds_of_sockets_keep_no_other_site_waiting(
+    take: Take, origin: ScriptedOrigin, layout: Layout
+) -> None:
     """Each is the page's own, and neither the next page of its site nor another site lacks anything."""
     origin.answers |= {"/a": ok(CROWDED.encode()), "/b": styled("b"), "/c": styled("c")}
     other = KEY._replace(site="other.example")
@@ -539,7 +545,7 @@ fetch("http://other.example/style.css", {mode: "no-cors", cache: "reload"});
 
 
 async def test_a_poisoned_cache_is_in_the_manifest_and_in_no_other_site(
-    take: Take, origin: Origin, layout: Layout
+    take: Take, origin: ScriptedOrigin, layout: Layout
 ) -> None:
     """The page that is shown with the wrong style sheet names its record; cookies stay within the site."""
 

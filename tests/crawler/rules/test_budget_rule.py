@@ -20,7 +20,7 @@ from crawler.rules.scope_rule import BudgetRule
 from crawler.rules.visit_rule import RuleAction
 from net.backoff import StoreRetry
 from tests.crawler.frontier.conftest import NewPlace
-from tests.crawler.frontier.support import Place
+from tests.crawler.frontier.support import FrontierLocation
 from tests.support.examples import examples
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -33,10 +33,10 @@ async def at_once(_seconds: float) -> None:
     await asyncio.sleep(0)
 
 
-class Machine:
+class BudgetProcess:
     """A process of a crawl: its own connection to the frontier, its own rule."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: FrontierLocation) -> None:
         self.frontier: Frontier = place.open(POLITENESS, FrontierSettings(lease_s=1e6))
         clock = SystemClock()
         self.jobs = JobSettings(self.frontier, Settings(), clock=clock)
@@ -44,9 +44,9 @@ class Machine:
 
 
 @pytest.fixture
-def machine(new_place: NewPlace) -> Iterator[Machine]:
+def machine(new_place: NewPlace) -> Iterator[BudgetProcess]:
     """One process, on a frontier of every implementation."""
-    one = Machine(new_place())
+    one = BudgetProcess(new_place())
     with one.frontier:
         yield one
 
@@ -60,7 +60,7 @@ def begin(frontier: Frontier, scope: str, urls: int = 10) -> None:
     frontier.add(items, now=NOW)
 
 
-async def work(machine: Machine, chance: random.Random, done: list[str], *, dying: float = 0.2) -> None:
+async def work(machine: BudgetProcess, chance: random.Random, done: list[str], *, dying: float = 0.2) -> None:
     """One worker to its end: visits as the rule says, some of which have to be tried again."""
     now = NOW
     while True:
@@ -99,7 +99,7 @@ def test_a_budget_of_pages_is_kept_exactly_by_workers_on_several_machines(
     place = new_place()
     chance, done = random.Random(seed), list[str]()
     with ExitStack() as stack:
-        machines = [Machine(place), Machine(place)]
+        machines = [BudgetProcess(place), BudgetProcess(place)]
         for each in machines:
             stack.enter_context(each.frontier)
         begin(machines[0].frontier, f"pages = {limit}")
@@ -114,7 +114,7 @@ def test_a_budget_of_pages_is_kept_exactly_by_workers_on_several_machines(
         assert (counts.done, counts.skipped) == (len(done), 10 - len(done))
 
 
-async def test_who_waits_looks_again_before_giving_back(machine: Machine) -> None:
+async def test_who_waits_looks_again_before_giving_back(machine: BudgetProcess) -> None:
     """The oldest claim that is left goes, so that waiting ones cannot wait for one another."""
     begin(machine.frontier, "pages = 1")
     first, second = machine.frontier.claim(now=NOW, worker="w", limit=2)
@@ -129,7 +129,7 @@ async def test_who_waits_looks_again_before_giving_back(machine: Machine) -> Non
     assert (await machine.rule.before(second, now=NOW)).action is RuleAction.VISIT
 
 
-async def test_a_host_s_budget_is_the_host_s(machine: Machine) -> None:
+async def test_a_host_s_budget_is_the_host_s(machine: BudgetProcess) -> None:
     """Each of two hosts gets its pages."""
     begin(machine.frontier, "host_pages = 2")
     done: list[str] = []
@@ -150,7 +150,7 @@ async def test_a_host_s_budget_is_the_host_s(machine: Machine) -> None:
     ],
 )
 async def test_bytes_and_seconds_are_looked_at_before_a_visit(
-    machine: Machine, scope: str, reason: str, visits: int
+    machine: BudgetProcess, scope: str, reason: str, visits: int
 ) -> None:
     """What was begun is finished, so the last page may go beyond."""
     begin(machine.frontier, scope)
@@ -162,7 +162,7 @@ async def test_bytes_and_seconds_are_looked_at_before_a_visit(
     assert reason in {record.outcome for record in machine.frontier.ls(ItemState.SKIPPED)}
 
 
-async def test_a_page_that_may_be_too_many_waits_for_the_older_ones(machine: Machine) -> None:
+async def test_a_page_that_may_be_too_many_waits_for_the_older_ones(machine: BudgetProcess) -> None:
     """It is given back for a second or two, not skipped: the older one may come to nothing."""
     begin(machine.frontier, "pages = 1", urls=2)
     older, newer = machine.frontier.claim(now=NOW, worker="w", limit=2)
@@ -171,7 +171,7 @@ async def test_a_page_that_may_be_too_many_waits_for_the_older_ones(machine: Mac
     assert (await machine.rule.before(older, now=NOW)).action is RuleAction.VISIT
 
 
-async def test_what_is_left_over_is_skipped_together(machine: Machine) -> None:
+async def test_what_is_left_over_is_skipped_together(machine: BudgetProcess) -> None:
     """A crawl of a million queued pages ends with its budget, and says why; lists are not meant."""
     begin(machine.frontier, "pages = 1", urls=3_000)
     machine.frontier.add([NewItem("https://c.example/list")], now=NOW)
@@ -186,7 +186,7 @@ async def test_what_is_left_over_is_skipped_together(machine: Machine) -> None:
     assert machine.frontier.stats(NOW).queued == 1
 
 
-async def test_a_list_has_no_budget(machine: Machine) -> None:
+async def test_a_list_has_no_budget(machine: BudgetProcess) -> None:
     """Nor has a job that nobody knows any more."""
     machine.frontier.add([NewItem(SEED), NewItem(f"{SEED}x", job="gone")], now=NOW)
 

@@ -27,7 +27,7 @@ NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 SEED = "https://a.example/docs/"
 
 
-class Crawl:
+class ScopedCrawl:
     """A job of one seed, and the rule that follows its links."""
 
     def __init__(self, frontier: Frontier, folder: Path) -> None:
@@ -65,15 +65,15 @@ def item(url: str = SEED, *, hops: int = 0, hops_off: int = 0, job: str = "mine"
 
 
 @pytest.fixture
-def crawl(tmp_path: Path) -> Iterator[Crawl]:
+def crawl(tmp_path: Path) -> Iterator[ScopedCrawl]:
     """A crawl that has not begun."""
     with SqliteFrontier(
         tmp_path / "frontier", settings=FrontierSettings(), politeness=PolitenessSettings()
     ) as frontier:
-        yield Crawl(frontier, tmp_path)
+        yield ScopedCrawl(frontier, tmp_path)
 
 
-async def test_a_link_in_scope_joins_once_with_its_way(crawl: Crawl) -> None:
+async def test_a_link_in_scope_joins_once_with_its_way(crawl: ScopedCrawl) -> None:
     """Its hops, the page that has it, the job and the job's lane; the page itself does not."""
     crawl.begin()
 
@@ -95,14 +95,16 @@ async def test_a_link_in_scope_joins_once_with_its_way(crawl: Crawl) -> None:
         ({"page_class": PageClass.PARKED}, 0),
     ],
 )
-async def test_links_of_pages_that_were_kept_are_followed(crawl: Crawl, facts: dict[str, object], joined: int) -> None:
+async def test_links_of_pages_that_were_kept_are_followed(
+    crawl: ScopedCrawl, facts: dict[str, object], joined: int
+) -> None:
     """Also of those that are not whole; not of one that will be tried again."""
     crawl.begin()
 
     assert len(await crawl.follow(item(), f"{SEED}x", **facts)) == joined  # type: ignore[arg-type]
 
 
-async def test_a_list_follows_nothing(crawl: Crawl) -> None:
+async def test_a_list_follows_nothing(crawl: ScopedCrawl) -> None:
     """Nor does a job that nobody knows."""
     crawl.begin("kind = 'any'")
 
@@ -110,7 +112,7 @@ async def test_a_list_follows_nothing(crawl: Crawl) -> None:
     assert await crawl.follow(item(job="gone"), f"{SEED}x") == []
 
 
-async def test_a_page_that_redirects_out_of_scope_is_one_hop_off(crawl: Crawl) -> None:
+async def test_a_page_that_redirects_out_of_scope_is_one_hop_off(crawl: ScopedCrawl) -> None:
     """Its links back into the scope join; those outside count one hop more."""
     crawl.begin("extra_hops = 2")
     page = item(f"{SEED}x", hops=1)
@@ -124,7 +126,7 @@ async def test_a_page_that_redirects_out_of_scope_is_one_hop_off(crawl: Crawl) -
 
 @pytest.mark.parametrize(("hops", "status", "joined"), [(0, 200, 1), (1, 200, 0), (0, 404, 0)])
 async def test_only_a_seed_that_leads_to_a_page_moves_the_scope(
-    crawl: Crawl, hops: int, status: int, joined: int
+    crawl: ScopedCrawl, hops: int, status: int, joined: int
 ) -> None:
     """Any other page that redirects elsewhere leads nowhere else."""
     crawl.begin("kind = 'host'")
@@ -135,7 +137,7 @@ async def test_only_a_seed_that_leads_to_a_page_moves_the_scope(
 
 
 @pytest.mark.parametrize("page_class", sorted(WALLS))
-async def test_a_seed_that_leads_to_a_wall_moves_nothing(crawl: Crawl, page_class: PageClass) -> None:
+async def test_a_seed_that_leads_to_a_wall_moves_nothing(crawl: ScopedCrawl, page_class: PageClass) -> None:
     """The site of the login, or of who asks for consent, is not the seed's."""
     crawl.begin("kind = 'host'")
     links = await crawl.follow(
@@ -145,7 +147,7 @@ async def test_a_seed_that_leads_to_a_wall_moves_nothing(crawl: Crawl, page_clas
     assert links == []
 
 
-async def test_what_is_no_link_is_counted_and_nothing_more(crawl: Crawl) -> None:
+async def test_what_is_no_link_is_counted_and_nothing_more(crawl: ScopedCrawl) -> None:
     """A page may say anything; and no more than so many links."""
     crawl.begin("kind = 'any'")
 
@@ -157,7 +159,7 @@ async def test_what_is_no_link_is_counted_and_nothing_more(crawl: Crawl) -> None
     assert link_counts(crawl.frontier, now=NOW) == {"mine": {"any": LINKS_LIMIT, "url": 3}}
 
 
-async def test_decisions_are_counted_by_reason_for_each_job(crawl: Crawl) -> None:
+async def test_decisions_are_counted_by_reason_for_each_job(crawl: ScopedCrawl) -> None:
     """In the frontier, so that the counts of all machines come together."""
     crawl.begin("depth = 1\nexclude = ['bad']")
     crawl.frontier.put_note("links", "mine elsewhere", '{"prefix": 5, "trap": 1}', now=NOW)
@@ -173,7 +175,7 @@ async def test_decisions_are_counted_by_reason_for_each_job(crawl: Crawl) -> Non
     assert [json.loads(line)["followed"] for line in lines] == [1, 0]
 
 
-async def test_what_is_excluded_by_now_is_skipped_before_its_visit(crawl: Crawl) -> None:
+async def test_what_is_excluded_by_now_is_skipped_before_its_visit(crawl: ScopedCrawl) -> None:
     """By the job or by a sheet, for lists, too; a job that cannot be read makes its items wait."""
     crawl.begin("exclude = ['/x']")
     crawl.frontier.give_order(SHEET_ORDER, "example,b,", '{"scope": {"exclude": ["."]}}')
@@ -205,7 +207,7 @@ def test_a_line_is_bounded_whatever_the_page(tmp_path: Path) -> None:
     assert (tmp_path / "links-mine.jsonl").stat().st_size < 100_000
 
 
-async def test_each_decision_is_logged_where_the_crawl_says_so(crawl: Crawl) -> None:
+async def test_each_decision_is_logged_where_the_crawl_says_so(crawl: ScopedCrawl) -> None:
     """With its reason, followed or not; what is no URL, too (U17)."""
     crawl.begin("link_decisions = true")
     await crawl.follow(item(), f"{SEED}x", "https://b.example/", "http://[")
@@ -220,7 +222,7 @@ async def test_each_decision_is_logged_where_the_crawl_says_so(crawl: Crawl) -> 
     assert {(each["page_id"], each["page"]) for each in lines} == {("id", SEED)}
 
 
-async def test_decisions_are_counted_alone_unless_the_crawl_wants_them_logged(crawl: Crawl) -> None:
+async def test_decisions_are_counted_alone_unless_the_crawl_wants_them_logged(crawl: ScopedCrawl) -> None:
     """A line a page costs a thousandth of that."""
     crawl.begin()
     await crawl.follow(item(), f"{SEED}x")

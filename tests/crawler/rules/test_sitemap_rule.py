@@ -11,7 +11,7 @@ from crawler.rules.sitemap_rule import DEPTH_LIMIT, SitemapWalk, SitemapWalkResu
 from tests.support.clocks import ManualClock
 
 
-class Files:
+class HostFiles:
     """A host's files, as the fetcher gives them."""
 
     def __init__(self, files: dict[str, bytes]) -> None:
@@ -36,7 +36,7 @@ def pages(*urls: str) -> bytes:
     return f"<urlset>{''.join(f'<url><loc>{u}</loc></url>' for u in urls)}</urlset>".encode()
 
 
-async def walk(files: Files, clock: ManualClock | None = None) -> tuple[SitemapWalkResult, list[str]]:
+async def walk(files: HostFiles, clock: ManualClock | None = None) -> tuple[SitemapWalkResult, list[str]]:
     """Walk through the files of a.org: what came of it, and the pages."""
     clock = clock or ManualClock()
     found: list[str] = []
@@ -51,7 +51,7 @@ async def walk(files: Files, clock: ManualClock | None = None) -> tuple[SitemapW
 
 async def test_robots_names_the_sitemaps() -> None:
     """Also of another host; the usual place is then not asked for."""
-    files = Files(
+    files = HostFiles(
         {
             "https://a.org/robots.txt": b"Sitemap: https://cdn.org/s.xml",
             "https://cdn.org/s.xml": pages("https://a.org/1"),
@@ -67,15 +67,15 @@ async def test_robots_names_the_sitemaps() -> None:
 
 async def test_the_usual_place_serves_when_robots_names_none() -> None:
     """A host without one is nothing to tell."""
-    files = Files({"https://a.org/sitemap.xml": pages("https://a.org/2")})
+    files = HostFiles({"https://a.org/sitemap.xml": pages("https://a.org/2")})
 
     assert (await walk(files))[1] == ["https://a.org/2"]
-    assert (await walk(Files({})))[0].problems == []
+    assert (await walk(HostFiles({})))[0].problems == []
 
 
 async def test_indexes_that_name_each_other_end() -> None:
     """Each file is asked for once."""
-    files = Files(
+    files = HostFiles(
         {
             "https://a.org/sitemap.xml": index("https://a.org/b.xml", "https://a.org/sitemap.xml"),
             "https://a.org/b.xml": index("https://a.org/sitemap.xml", "https://a.org/c.xml"),
@@ -93,7 +93,7 @@ async def test_indexes_that_name_each_other_end() -> None:
 async def test_indexes_within_indexes_have_a_limit() -> None:
     """A chain without end is left, and said."""
     names = [f"https://a.org/{number}.xml" for number in range(10)]
-    files = Files(
+    files = HostFiles(
         {"https://a.org/robots.txt": f"Sitemap: {names[0]}".encode()}
         | {name: index(names[number + 1]) for number, name in enumerate(names[:-1])}
     )
@@ -106,7 +106,7 @@ async def test_indexes_within_indexes_have_a_limit() -> None:
 
 async def test_an_index_names_files_of_its_own_host_only() -> None:
     """sitemaps.org: a sitemap must be where its index is."""
-    files = Files(
+    files = HostFiles(
         {
             "https://a.org/sitemap.xml": index("https://evil.net/s.xml", "https://a.org/s.xml"),
             "https://a.org/s.xml": pages("https://a.org/1"),
@@ -119,7 +119,7 @@ async def test_an_index_names_files_of_its_own_host_only() -> None:
 
 async def test_a_file_that_is_broken_or_missing_is_said_and_the_rest_goes_on() -> None:
     """What came before the fault counts."""
-    files = Files(
+    files = HostFiles(
         {
             "https://a.org/sitemap.xml": index(
                 "https://a.org/gone.xml", "https://a.org/broken.xml", "https://a.org/c.xml"
@@ -142,7 +142,7 @@ async def test_the_host_rests_between_files() -> None:
     """Once before each file, and once at the end."""
     clock = ManualClock()
     names = [f"https://a.org/{number}.xml" for number in range(3)]
-    files = Files({"https://a.org/sitemap.xml": index(*names)} | dict.fromkeys(names, pages()))
+    files = HostFiles({"https://a.org/sitemap.xml": index(*names)} | dict.fromkeys(names, pages()))
 
     await walk(files, clock)
 
@@ -152,7 +152,7 @@ async def test_the_host_rests_between_files() -> None:
 async def test_files_and_time_have_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was found by then counts; that there is more is said."""
     names = [f"https://a.org/{number}.xml" for number in range(9)]
-    files = Files(
+    files = HostFiles(
         {"https://a.org/sitemap.xml": index(*names)}
         | {name: pages(f"https://a.org/{number}") for number, name in enumerate(names)}
     )
@@ -170,7 +170,7 @@ async def test_files_and_time_have_limits(monkeypatch: pytest.MonkeyPatch) -> No
 async def test_a_host_that_does_not_answer_is_told_apart() -> None:
     """So that its sitemaps are asked for again."""
 
-    class Dead(Files):
+    class Dead(HostFiles):
         async def get(self, url: str, *, limit_bytes: int, timeout_s: float) -> FetchedFile:
             return FetchedFile(0, error="timeout")
 

@@ -32,7 +32,7 @@ WHOLE = [f"http://{hosts.RULES}/page/plain?{number}" for number in range(2)]
 
 
 @dataclass
-class Seam:
+class FaultPoint:
     """A function that the way of a page goes through, and how one finds the page in its arguments."""
 
     owner: Any
@@ -41,23 +41,23 @@ class Seam:
 
 
 SEAMS = {
-    "before": Seam(ExclusionRule, "before"),
-    "manifest found": Seam(page_task, "page_outcome", is_asynchronous=False),
-    "proxy opened": Seam(ProxyClient, "visit", is_asynchronous=False),
-    "render": Seam(page_capture, "visit"),
-    "refetching": Seam(page_capture, "check_completeness"),
-    "artifacts": Seam(ProxyVisit, "write"),
-    "seal": Seam(page_capture, "_finish_capture"),
-    "manifest made": Seam(page_capture, "build_page_info", is_asynchronous=False),
-    "after": Seam(PolitenessRule, "after"),
-    "end": Seam(SqliteFrontier, "complete", is_asynchronous=False),
+    "before": FaultPoint(ExclusionRule, "before"),
+    "manifest found": FaultPoint(page_task, "page_outcome", is_asynchronous=False),
+    "proxy opened": FaultPoint(ProxyClient, "visit", is_asynchronous=False),
+    "render": FaultPoint(page_capture, "visit"),
+    "refetching": FaultPoint(page_capture, "check_completeness"),
+    "artifacts": FaultPoint(ProxyVisit, "write"),
+    "seal": FaultPoint(page_capture, "_finish_capture"),
+    "manifest made": FaultPoint(page_capture, "build_page_info", is_asynchronous=False),
+    "after": FaultPoint(PolitenessRule, "after"),
+    "end": FaultPoint(SqliteFrontier, "complete", is_asynchronous=False),
 }
 
 
 BROKEN = {name: f"http://{hosts.RULES}/page/plain?{at}" for at, name in enumerate(SEAMS, start=10)}
 
 
-def break_seam(monkeypatch: pytest.MonkeyPatch, seam: Seam, is_broken: Callable[[str], bool]) -> None:
+def break_seam(monkeypatch: pytest.MonkeyPatch, seam: FaultPoint, is_broken: Callable[[str], bool]) -> None:
     """Let the function raise when its arguments name a broken page."""
     real = getattr(seam.owner, seam.name)
 

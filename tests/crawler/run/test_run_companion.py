@@ -22,7 +22,7 @@ CLOCK = SystemClock()
 FIRST, SECOND = "http://site.example/", "http://site.example/second"
 
 
-class Asking:
+class OnePageExtension:
     """A companion that has one more page visited, and writes down what it lives through."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Asking:
 
 async def test_a_crew_works_on_until_its_companion_has_nothing_more(web: TestWeb, tmp_path: Path) -> None:
     """Proxies and frontier are there from its beginning to its end."""
-    companion = Asking()
+    companion = OnePageExtension()
     with LinkedSite({"site.example/": page(), "site.example/second": page()}) as site:
         weboid = weboid_for(site, web, tmp_path)
         settings = load_profile(str(weboid.profile))
@@ -70,7 +70,7 @@ async def test_a_crew_works_on_until_its_companion_has_nothing_more(web: TestWeb
 
 async def test_a_companion_with_nothing_to_do_is_not_begun(web: TestWeb, tmp_path: Path) -> None:
     """No proxy and no browser start for it alone."""
-    companion = Asking()
+    companion = OnePageExtension()
     with LinkedSite({"site.example/": page()}) as site:
         weboid = weboid_for(site, web, tmp_path)
         settings = load_profile(str(weboid.profile))

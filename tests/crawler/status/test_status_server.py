@@ -27,7 +27,7 @@ SETTINGS = Settings()
 
 
 @dataclass
-class Monitored:
+class MonitoredCrawl:
     """A monitor and what it watches."""
 
     address: str
@@ -51,7 +51,7 @@ def frontier(layout: Layout) -> Iterator[Frontier]:
 
 
 @pytest.fixture
-async def monitored(layout: Layout, frontier: Frontier) -> AsyncIterator[Monitored]:
+async def monitored(layout: Layout, frontier: Frontier) -> AsyncIterator[MonitoredCrawl]:
     """A monitor of the collection; a word in `away` makes the frontier unavailable."""
     clock, away = ManualClock(SystemClock().now()), list[str]()
 
@@ -62,16 +62,16 @@ async def monitored(layout: Layout, frontier: Frontier) -> AsyncIterator[Monitor
 
     reader = StatusReader(layout, ask, settings=SETTINGS, clock=clock)
     async with serve_status(reader, "127.0.0.1:0", names=["monitor.example"]) as address:
-        yield Monitored(address, frontier, clock, away)
+        yield MonitoredCrawl(address, frontier, clock, away)
 
 
-async def _get(monitored: Monitored, path: str, **headers: str) -> httpx.Response:
+async def _get(monitored: MonitoredCrawl, path: str, **headers: str) -> httpx.Response:
     monitored.clock.seconds += 10
     async with httpx.AsyncClient(verify=False, timeout=120) as client:
         return await client.get(monitored.address + path, headers=headers)
 
 
-async def test_stats_and_metrics_tell_the_same_numbers(monitored: Monitored) -> None:
+async def test_stats_and_metrics_tell_the_same_numbers(monitored: MonitoredCrawl) -> None:
     """Both come from one status, and follow the frontier."""
     monitored.frontier.add([NewItem("https://a.example/")], now=monitored.clock.now())
     stats = await _get(monitored, "/stats.json")
@@ -87,7 +87,7 @@ async def test_stats_and_metrics_tell_the_same_numbers(monitored: Monitored) -> 
     assert families["weboid_disk_free_bytes"].samples[0].value > 0
 
 
-async def test_a_frontier_that_is_away_is_told_and_comes_back(monitored: Monitored) -> None:
+async def test_a_frontier_that_is_away_is_told_and_comes_back(monitored: MonitoredCrawl) -> None:
     """Whoever watches sees that nothing can be seen: 503, and `weboid_up` 0."""
     monitored.away.append("Redis does not answer: start it.")
     health, stats = await _get(monitored, "/healthz"), await _get(monitored, "/stats.json")
@@ -103,7 +103,7 @@ async def test_a_frontier_that_is_away_is_told_and_comes_back(monitored: Monitor
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "[", "a b"])
-async def test_a_foreign_name_is_refused(monitored: Monitored, host: str) -> None:
+async def test_a_foreign_name_is_refused(monitored: MonitoredCrawl, host: str) -> None:
     """A page in a browser that lets its own name point here learns nothing."""
     answer = await _get(monitored, "/stats.json", Host=host)
 
@@ -112,7 +112,7 @@ async def test_a_foreign_name_is_refused(monitored: Monitored, host: str) -> Non
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1:1", "[::1]", "MONITOR.example:9464"])
-async def test_addresses_and_given_names_are_served(monitored: Monitored, host: str) -> None:
+async def test_addresses_and_given_names_are_served(monitored: MonitoredCrawl, host: str) -> None:
     """Every answer forbids to be taken for anything else than it is."""
     answer = await _get(monitored, "/stats.json", Host=host)
 
@@ -121,7 +121,7 @@ async def test_addresses_and_given_names_are_served(monitored: Monitored, host: 
     assert answer.headers["content-security-policy"].startswith("default-src 'none'")
 
 
-async def test_it_only_reads(monitored: Monitored) -> None:
+async def test_it_only_reads(monitored: MonitoredCrawl) -> None:
     """Nothing but GET, and nothing but what there is."""
     async with httpx.AsyncClient(base_url=monitored.address, verify=False, timeout=120) as client:
         assert (await client.post("/stats.json")).status_code == 405
@@ -146,7 +146,7 @@ async def test_many_who_ask_at_once_cost_one_look(layout: Layout, frontier: Fron
     assert all(each is statuses[0] for each in statuses)
 
 
-async def test_idle_connections_do_not_silence_the_monitor(monitored: Monitored) -> None:
+async def test_idle_connections_do_not_silence_the_monitor(monitored: MonitoredCrawl) -> None:
     """More of them than it takes at once: those that ask nothing make room."""
     url = urlsplit(monitored.address)
     idle = [await asyncio.open_connection(url.hostname, url.port) for _ in range(100)]
@@ -157,7 +157,7 @@ async def test_idle_connections_do_not_silence_the_monitor(monitored: Monitored)
     assert answer.status_code == 200
 
 
-async def test_a_port_that_is_taken_is_named(layout: Layout, monitored: Monitored) -> None:
+async def test_a_port_that_is_taken_is_named(layout: Layout, monitored: MonitoredCrawl) -> None:
     """The sentence says which."""
     taken = monitored.address.removeprefix("http://")
     reader = StatusReader(layout, lambda: None, settings=SETTINGS, clock=ManualClock(SystemClock().now()))

@@ -17,7 +17,7 @@ MB = 1_000_000
 
 
 @dataclass
-class Machine:
+class MemoryReadings:
     """Memory as a test wants it."""
 
     free: int | None = 10_000 * MB
@@ -54,24 +54,24 @@ async def admitted(room: MemoryLimit, wanted: int) -> int:
 
 async def test_visits_begin_while_memory_suffices() -> None:
     """What has begun and not grown yet counts as if it had."""
-    machine = Machine(free=500 * MB + 3 * FIRST_VISIT_BYTES)
+    machine = MemoryReadings(free=500 * MB + 3 * FIRST_VISIT_BYTES)
 
     assert await admitted(machine.room(), 8) == 3
 
 
 async def test_one_visit_may_always_run() -> None:
     """A machine without memory goes slowly; it does not stand still."""
-    assert await admitted(Machine(free=0).room(), 8) == 1
+    assert await admitted(MemoryReadings(free=0).room(), 8) == 1
 
 
 async def test_nobody_waits_where_memory_is_unknown() -> None:
     """A system that says nothing is believed to have enough."""
-    assert await admitted(Machine(free=None).room(), 8) == 8
+    assert await admitted(MemoryReadings(free=None).room(), 8) == 8
 
 
 async def test_what_a_visit_needs_is_learned_and_fades() -> None:
     """Heavy pages make room scarcer at once, light ones more plentiful in time."""
-    machine = Machine()
+    machine = MemoryReadings()
     room, stopping = machine.room(), asyncio.Event()
     machine.held = 900 * MB
     async with room.take(stopping):
@@ -88,7 +88,7 @@ async def test_what_a_visit_needs_is_learned_and_fades() -> None:
 
 async def test_a_shortage_is_told_once_and_its_end_once() -> None:
     """However many visits wait, and for however long."""
-    machine = Machine()
+    machine = MemoryReadings()
     room, stopping = machine.room(), asyncio.Event()
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(room.take(stopping))
@@ -113,7 +113,7 @@ async def _pass(room: MemoryLimit, stopping: asyncio.Event) -> None:
 
 async def test_who_waits_is_let_go_when_a_visit_ends() -> None:
     """Nobody waits for a look at the clock when he need not."""
-    machine = Machine()
+    machine = MemoryReadings()
     room, stopping = machine.room(), asyncio.Event()
     async with room.take(stopping):
         machine.free = 0

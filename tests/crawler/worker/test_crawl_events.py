@@ -35,7 +35,7 @@ def run_context(told: list[Event], *, endless: bool = False) -> RunContext:
     )  # fmt: skip
 
 
-class Away(AbstractAsyncContextManager[CheckTools]):
+class UnavailableTools(AbstractAsyncContextManager[CheckTools]):
     """Tools that cannot be had."""
 
     def __init__(self, error: Exception) -> None:
@@ -52,7 +52,7 @@ async def test_a_run_ends_although_no_look_can_be_had() -> None:
     """That is told once; what was to be looked at is left to another run."""
     told: list[Event] = []
 
-    away = Away(UnavailableError("No browser was found."))
+    away = UnavailableTools(UnavailableError("No browser was found."))
     checks = LiveChecks(QualitySettings(), lambda _run_context: away)
     async with checks.beside(run_context(told)):
         for number in range(3):
@@ -65,7 +65,7 @@ async def test_a_run_ends_although_no_look_can_be_had() -> None:
 
 async def test_our_own_mistake_ends_the_looks_and_not_the_run(caplog: pytest.LogCaptureFixture) -> None:
     """It is logged, and the run's end comes all the same."""
-    away = Away(KeyError("no such thing"))
+    away = UnavailableTools(KeyError("no such thing"))
     checks = LiveChecks(QualitySettings(), lambda _run_context: away)
     async with checks.beside(run_context([])):
         checks.note(PageDone("u", PAGE, "", 1))

@@ -11,7 +11,7 @@ from crawler.worker.backpressure import NetworkAwayError, NetworkMonitor
 from net.backoff import WaitEnded, WaitStarted
 
 
-class Cable:
+class NetworkSwitch:
     """Something that can be pulled: hosts are reached while it is in."""
 
     def __init__(self) -> None:
@@ -27,10 +27,10 @@ class Cable:
 
 
 @pytest.fixture
-def cable(monkeypatch: pytest.MonkeyPatch) -> Cable:
+def cable(monkeypatch: pytest.MonkeyPatch) -> NetworkSwitch:
     monkeypatch.setattr(backpressure, "BELIEVED_S", 0.0)
     monkeypatch.setattr(backpressure, "NETWORK_POLL_S", 0.001)
-    return Cable()
+    return NetworkSwitch()
 
 
 def page(url: str, *, reason: str = "") -> PageInfo:
@@ -43,7 +43,7 @@ def page(url: str, *, reason: str = "") -> PageInfo:
 DEAD = page("https://dead.test/", reason="dns: dead.test does not resolve.")
 
 
-async def test_a_host_that_alone_is_unreachable_is_to_blame(cable: Cable) -> None:
+async def test_a_host_that_alone_is_unreachable_is_to_blame(cable: NetworkSwitch) -> None:
     """One that answered before is still there."""
     await cable.network.judge(page("https://good.test:8443/a"))
     await cable.network.judge(DEAD)
@@ -51,7 +51,7 @@ async def test_a_host_that_alone_is_unreachable_is_to_blame(cable: Cable) -> Non
     assert cable.asked == [("good.test", 8443)]
 
 
-async def test_nobody_is_to_blame_when_no_host_is_reached(cable: Cable) -> None:
+async def test_nobody_is_to_blame_when_no_host_is_reached(cable: NetworkSwitch) -> None:
     """The visit is not to count."""
     await cable.network.judge(page("http://good.test/a"))
     cable.pulled = True
@@ -61,7 +61,7 @@ async def test_nobody_is_to_blame_when_no_host_is_reached(cable: Cable) -> None:
     assert cable.asked == [("good.test", 80)]
 
 
-async def test_failures_count_where_nothing_ever_answered(cable: Cable) -> None:
+async def test_failures_count_where_nothing_ever_answered(cable: NetworkSwitch) -> None:
     """A list of dead hosts comes to its end."""
     cable.pulled = True
     await cable.network.judge(DEAD)
@@ -69,7 +69,7 @@ async def test_failures_count_where_nothing_ever_answered(cable: Cable) -> None:
     assert cable.asked == []
 
 
-async def test_an_answer_that_failed_otherwise_is_the_hosts_own(cable: Cable) -> None:
+async def test_an_answer_that_failed_otherwise_is_the_hosts_own(cable: NetworkSwitch) -> None:
     """A reset or an error status says that the network is there."""
     await cable.network.judge(page("https://good.test/"))
     cable.pulled = True
@@ -78,7 +78,7 @@ async def test_an_answer_that_failed_otherwise_is_the_hosts_own(cable: Cable) ->
     assert cable.asked == []
 
 
-async def test_work_waits_for_the_network_and_goes_on(cable: Cable) -> None:
+async def test_work_waits_for_the_network_and_goes_on(cable: NetworkSwitch) -> None:
     """Until a host that answered can be reached; both are told once, however many wait."""
     await cable.network.judge(page("https://good.test/"))
     cable.pulled = True
@@ -95,7 +95,7 @@ async def test_work_waits_for_the_network_and_goes_on(cable: Cable) -> None:
     assert [type(each) for each in cable.told] == [WaitStarted, WaitEnded]
 
 
-async def test_who_waits_for_the_network_can_be_stopped(cable: Cable) -> None:
+async def test_who_waits_for_the_network_can_be_stopped(cable: NetworkSwitch) -> None:
     """At once."""
     await cable.network.judge(page("https://good.test/"))
     cable.pulled = True

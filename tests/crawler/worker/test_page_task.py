@@ -37,7 +37,7 @@ NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 REST = timedelta(seconds=7)
 
 
-class Says(VisitRule):
+class FixedRule(VisitRule):
     """A rule that says one thing."""
 
     def __init__(self, verdict: RuleDecision | Exception) -> None:
@@ -77,7 +77,7 @@ class TaskHarness:
         (item,) = self.frontier.claim(now=NOW, worker="w")
         return item
 
-    async def run(self, *rules: Says) -> FrontierItem:
+    async def run(self, *rules: FixedRule) -> FrontierItem:
         """Run a page task under these rules."""
         item = self.claim()
         self.context.rules = rules
@@ -115,7 +115,7 @@ def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TaskHar
 
 async def test_a_rule_against_it_skips_the_item_and_the_books_say_why(harness: TaskHarness) -> None:
     """The host was not asked, so it does not rest."""
-    await harness.run(Says(RuleDecision(RuleAction.SKIP, "policy: no")))
+    await harness.run(FixedRule(RuleDecision(RuleAction.SKIP, "policy: no")))
 
     assert harness.state() == (ItemState.SKIPPED, "policy: no")
     assert harness.events == [PageSkipped(URL, "policy: no")]
@@ -124,8 +124,8 @@ async def test_a_rule_against_it_skips_the_item_and_the_books_say_why(harness: T
 
 async def test_the_first_rule_against_it_decides(harness: TaskHarness) -> None:
     """The others are not asked any more."""
-    last = Says(RuleDecision(RuleAction.FAIL, "c"))
-    await harness.run(Says(RuleDecision()), Says(RuleDecision(RuleAction.SKIP, "b")), last)
+    last = FixedRule(RuleDecision(RuleAction.FAIL, "c"))
+    await harness.run(FixedRule(RuleDecision()), FixedRule(RuleDecision(RuleAction.SKIP, "b")), last)
 
     assert harness.state() == (ItemState.SKIPPED, "b")
     assert last.asked == 0
@@ -133,7 +133,7 @@ async def test_the_first_rule_against_it_decides(harness: TaskHarness) -> None:
 
 async def test_a_host_that_was_asked_by_a_rule_rests(harness: TaskHarness) -> None:
     """Whichever rule asked it, and whichever said no."""
-    await harness.run(Says(RuleDecision(asked=True)), Says(RuleDecision(RuleAction.SKIP, "no")))
+    await harness.run(FixedRule(RuleDecision(asked=True)), FixedRule(RuleDecision(RuleAction.SKIP, "no")))
 
     assert not harness.is_ready()
 
@@ -141,7 +141,7 @@ async def test_a_host_that_was_asked_by_a_rule_rests(harness: TaskHarness) -> No
 async def test_an_item_put_off_waits_for_its_moment_and_its_attempt_does_not_count(harness: TaskHarness) -> None:
     """The host's other items go on."""
     until = NOW + timedelta(hours=1)
-    await harness.run(Says(RuleDecision(RuleAction.LATER, "robots: 503", until)))
+    await harness.run(FixedRule(RuleDecision(RuleAction.LATER, "robots: 503", until)))
     record = harness.frontier.find(URL)
 
     assert record is not None
@@ -152,7 +152,7 @@ async def test_an_item_put_off_waits_for_its_moment_and_its_attempt_does_not_cou
 
 async def test_what_cannot_be_visited_is_a_dead_letter(harness: TaskHarness) -> None:
     """With the rule's reason."""
-    await harness.run(Says(RuleDecision(RuleAction.FAIL, "address: private")))
+    await harness.run(FixedRule(RuleDecision(RuleAction.FAIL, "address: private")))
 
     assert harness.state() == (ItemState.DEAD, "address: private")
     assert harness.events == [PageDone(URL, None, "address: private", 1)]
@@ -160,7 +160,7 @@ async def test_what_cannot_be_visited_is_a_dead_letter(harness: TaskHarness) -> 
 
 async def test_a_rule_that_breaks_costs_an_attempt_and_not_the_crawl(harness: TaskHarness) -> None:
     """It is tried again, and the reason is in the log."""
-    await harness.run(Says(InputError("The rule is odd.")))
+    await harness.run(FixedRule(InputError("The rule is odd.")))
 
     assert harness.events == [PageRetried(URL, "The rule is odd.", 1)]
 
@@ -170,7 +170,7 @@ async def test_an_error_nobody_foresaw_costs_its_page_an_attempt(
     harness: TaskHarness, error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The log has its traceback, and the crawl goes on."""
-    await harness.run(Says(error))
+    await harness.run(FixedRule(error))
     said = " ".join(f"{type(error).__name__}: {error}".split())
 
     assert harness.events == [PageRetried(URL, f"internal error: {said}", 1)]
@@ -179,7 +179,7 @@ async def test_an_error_nobody_foresaw_costs_its_page_an_attempt(
 
 async def test_a_page_that_ends_so_each_time_is_given_up(harness: TaskHarness) -> None:
     """With that reason, after as many attempts as any page has."""
-    await harness.run(Says(OverflowError("x")))
+    await harness.run(FixedRule(OverflowError("x")))
     for days in (1, 2):
         items = [
             item for _ in (URL, OTHER) for item in harness.frontier.claim(now=NOW + timedelta(days=days), worker="w")
@@ -192,7 +192,7 @@ async def test_a_page_that_ends_so_each_time_is_given_up(harness: TaskHarness) -
 async def test_page_after_page_that_ends_so_ends_the_run(harness: TaskHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """One sentence says it; a page that ends well in between restarts the count."""
     monkeypatch.setattr(page_task, "MAX_INTERNAL_ERRORS", 2)
-    broken, sound = Says(OverflowError("x")), Says(RuleDecision(RuleAction.SKIP, "no"))
+    broken, sound = FixedRule(OverflowError("x")), FixedRule(RuleDecision(RuleAction.SKIP, "no"))
     harness.frontier.add([NewItem(f"https://{name}.test/") for name in "bcd"], now=NOW)
     for rule in (broken, sound, broken):
         await harness.run(rule)
@@ -203,7 +203,7 @@ async def test_page_after_page_that_ends_so_ends_the_run(harness: TaskHarness, m
 async def test_what_waits_for_a_host_that_is_down_ends_unvisited(harness: TaskHarness) -> None:
     """All of it, at once, with the host's reason; no rule is asked."""
     harness.frontier.back_off(HostBackOff("a.test", "dns: no such name", down=True), now=NOW)
-    rule = Says(RuleDecision())
+    rule = FixedRule(RuleDecision())
     await harness.run(rule)
     await harness.run(rule)
 
@@ -222,7 +222,7 @@ async def test_what_waits_for_its_site_is_put_off_until_the_host_is_no_longer_le
     patient(harness)
     harness.frontier.back_off(HostBackOff("a.test", "dns: no such name", down=True), now=NOW)
     over = harness.frontier.host("a.test", now=NOW)
-    await harness.run(Says(RuleDecision()))
+    await harness.run(FixedRule(RuleDecision()))
     record = harness.frontier.find(URL)
 
     assert over is not None
@@ -236,7 +236,7 @@ async def test_what_has_one_attempt_is_not_put_off(harness: TaskHarness) -> None
     patient(harness)
     harness.frontier.put_note(ONE_ATTEMPT, identity_key(URL), "", now=NOW)
     harness.frontier.back_off(HostBackOff("a.test", "dns: no such name", down=True), now=NOW)
-    await harness.run(Says(RuleDecision()))
+    await harness.run(FixedRule(RuleDecision()))
 
     assert harness.state() == (ItemState.DEAD, "host down: dns: no such name")
     assert harness.frontier.note(ONE_ATTEMPT, identity_key(URL), now=NOW) is None
@@ -259,7 +259,7 @@ async def test_a_page_whose_manifest_is_there_is_not_visited_again(
     moment = "2026-11-21T11:00:00.000Z"
     with harness.index.transaction():
         harness.index.add_page(PageInfo(item.id, URL, URL, moment, outcome))
-    rule = Says(RuleDecision())
+    rule = FixedRule(RuleDecision())
     harness.context.rules = [rule]
     await PageTask(item, harness.context).run()
     record = harness.frontier.find(URL)
@@ -273,7 +273,7 @@ async def test_a_page_whose_manifest_is_there_is_not_visited_again(
 async def test_a_stop_order_ends_a_crew(harness: TaskHarness) -> None:
     """It comes through the frontier, from any process."""
     until = NOW + timedelta(hours=1)
-    harness.context.rules = [Says(RuleDecision(RuleAction.LATER, "wait", until))]
+    harness.context.rules = [FixedRule(RuleDecision(RuleAction.LATER, "wait", until))]
     crew = WorkerPool(harness.context, lease_s=60, name="crew")
     running = asyncio.create_task(crew.run(2))
     while harness.frontier.stats(NOW).later < 2:
@@ -300,7 +300,7 @@ async def test_a_run_that_was_called_for_does_not_wait_for_weeks(harness: TaskHa
 async def test_a_run_that_was_called_for_takes_an_old_stop_order_back(harness: TaskHarness) -> None:
     """Whoever starts a crawl wants it to run."""
     harness.frontier.give_order(STOP_ORDER, "", "")
-    harness.context.rules = [Says(RuleDecision(RuleAction.SKIP, "no"))]
+    harness.context.rules = [FixedRule(RuleDecision(RuleAction.SKIP, "no"))]
     await WorkerPool(harness.context, lease_s=60, name="crew").run(1)
 
     assert harness.frontier.orders(STOP_ORDER) == {}
@@ -310,7 +310,7 @@ async def test_a_run_that_was_called_for_takes_an_old_stop_order_back(harness: T
 async def test_a_worker_that_stays_waits_while_a_stop_order_stands(harness: TaskHarness) -> None:
     """And begins when another run has taken it back."""
     harness.frontier.give_order(STOP_ORDER, "", "")
-    harness.context.rules = [Says(RuleDecision(RuleAction.SKIP, "no"))]
+    harness.context.rules = [FixedRule(RuleDecision(RuleAction.SKIP, "no"))]
     crew = WorkerPool(harness.context, lease_s=60, name="crew", endless=True)
     running = asyncio.create_task(crew.run(1))
     await asyncio.sleep(0)
@@ -322,7 +322,7 @@ async def test_a_worker_that_stays_waits_while_a_stop_order_stands(harness: Task
     await running
 
 
-class Faulty:
+class FaultyFrontier:
     """The frontier, one verb of which raises for some calls."""
 
     def __init__(self, frontier: SqliteFrontier, verb: str, errors: list[Exception]) -> None:
@@ -339,19 +339,19 @@ class Faulty:
 
 def with_faults(harness: TaskHarness, verb: str, *errors: Exception) -> None:
     """Let the next calls of the verb raise these."""
-    harness.context.frontier = cast(Frontier, Faulty(harness.frontier, verb, list(errors)))
+    harness.context.frontier = cast(Frontier, FaultyFrontier(harness.frontier, verb, list(errors)))
 
 
 async def test_cancellation_that_escapes_from_a_library_costs_an_attempt(harness: TaskHarness) -> None:
     """Nobody cancelled the page: given back without an attempt it would come again for ever."""
     item = harness.claim()
-    harness.context.rules = [cast(Says, Cancels())]
+    harness.context.rules = [cast(FixedRule, CancellingRule())]
     await asyncio.create_task(PageTask(item, harness.context).run())
 
     assert harness.events == [PageRetried(URL, "internal error: CancelledError:", 1)]
 
 
-class Cancels:
+class CancellingRule:
     """A rule out of which a cancellation comes that nobody asked for."""
 
     async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
@@ -366,7 +366,7 @@ class Cancels:
 async def test_page_whose_error_cannot_be_noted_is_left_to_its_lease(harness: TaskHarness) -> None:
     """The errand ends without an error, so that the other workers go on."""
     with_faults(harness, "retry", OverflowError("y"))
-    await harness.run(Says(OverflowError("x")))
+    await harness.run(FixedRule(OverflowError("x")))
 
     assert harness.state()[0] is ItemState.CLAIMED
     harness.frontier.claim(now=NOW + timedelta(days=1), worker="w")  # which notices the lease's end
@@ -382,7 +382,7 @@ async def test_error_of_the_frontiers_own_costs_an_attempt(harness: TaskHarness,
     if verb == "note":
         harness.frontier.back_off(HostBackOff("a.test", "dns: no such name", down=True), now=NOW)
         patient(harness)
-    await harness.run(Says(RuleDecision(RuleAction.SKIP, "no")))
+    await harness.run(FixedRule(RuleDecision(RuleAction.SKIP, "no")))
 
     assert harness.events == [PageRetried(URL, "internal error: OverflowError: x", 1)]
 
@@ -391,7 +391,7 @@ async def test_frontier_that_cannot_be_used_ends_the_run(harness: TaskHarness) -
     """That is no internal error: its own words say what to do."""
     with_faults(harness, "retry", UnavailableError("gone"))
     with pytest.raises(UnavailableError, match="gone"):
-        await harness.run(Says(OverflowError("x")))
+        await harness.run(FixedRule(OverflowError("x")))
 
 
 @pytest.fixture
@@ -404,7 +404,7 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("verb", ["claim", "unfinished", "next_wakeup", "stats"])
 async def test_internal_error_of_a_worker_ends_no_other(harness: TaskHarness, verb: str) -> None:
     """Each seam of the loop around pages: the crew does all that is to be done."""
-    harness.context.rules = [Says(RuleDecision(RuleAction.SKIP, "no"))]
+    harness.context.rules = [FixedRule(RuleDecision(RuleAction.SKIP, "no"))]
     crew = WorkerPool(harness.context, lease_s=60, name="crew")
     with_faults(harness, verb, OverflowError("x"))
     harness.frontier.add([NewItem("https://b.test/"), NewItem("https://c.test/")], now=NOW)
@@ -427,7 +427,7 @@ async def test_worker_that_fails_each_time_ends_the_run(harness: TaskHarness, mo
 async def test_order_to_stop_arrives_after_an_error_while_looking_for_orders(harness: TaskHarness) -> None:
     """Who looks for orders goes on looking."""
     until = NOW + timedelta(hours=1)
-    harness.context.rules = [Says(RuleDecision(RuleAction.LATER, "wait", until))]
+    harness.context.rules = [FixedRule(RuleDecision(RuleAction.LATER, "wait", until))]
     with_faults(harness, "orders", OverflowError("x"))
     harness.frontier.give_order("job", "j", "")  # so that orders are asked for
     running = asyncio.create_task(WorkerPool(harness.context, lease_s=60, name="crew").run(1))
@@ -442,7 +442,7 @@ async def test_lease_that_could_not_be_renewed_once_is_renewed_again(harness: Ta
     """The page goes on: an error of the renewal is not the page's."""
     renewals = asyncio.Event()
 
-    class Waits(Says):
+    class Waits(FixedRule):
         async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
             while len(errors):
                 await asyncio.sleep(0.01)
@@ -450,7 +450,7 @@ async def test_lease_that_could_not_be_renewed_once_is_renewed_again(harness: Ta
             return await super().before(item, now=now)
 
     errors: list[Exception] = [OverflowError("x")]
-    harness.context.frontier = cast(Frontier, Faulty(harness.frontier, "renew", errors))
+    harness.context.frontier = cast(Frontier, FaultyFrontier(harness.frontier, "renew", errors))
     harness.context.rules = [Waits(RuleDecision(RuleAction.SKIP, "no"))]
     await WorkerPool(harness.context, lease_s=0.1, name="crew").run(1)
 
@@ -460,7 +460,7 @@ async def test_lease_that_could_not_be_renewed_once_is_renewed_again(harness: Ta
 
 async def test_snapshot_is_told_once_to_each_process(harness: TaskHarness) -> None:
     """Also to one that begins after it."""
-    harness.context.rules = [Says(RuleDecision(RuleAction.SKIP, "no"))]
+    harness.context.rules = [FixedRule(RuleDecision(RuleAction.SKIP, "no"))]
     harness.frontier.give_order(SNAPSHOT_ORDER, "", "2026-11-21T12:00:00Z")
     crew = WorkerPool(harness.context, lease_s=60, name="crew", endless=True)
     running = asyncio.create_task(crew.run(1))

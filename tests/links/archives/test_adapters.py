@@ -25,7 +25,7 @@ from links.archives.adapters import (
 )
 from links.archives.archive_answers import ArchiveMemento
 from links.archives.archive_client import ArchiveClient, ArchiveFailure, ArchiveUnavailableError
-from tests.support.archive_server import Answer, ArchiveServer, Asked
+from tests.support.archive_server import ArchiveServer, ServiceAnswer, ServiceCall
 
 A = "http://a.test/"
 AT = datetime(2015, 6, 1, 12, tzinfo=UTC)
@@ -173,13 +173,13 @@ async def test_availability_is_asked_before_the_moment_and_then_after_it(
 ) -> None:
     """Only for what has no copy before it; the request names the API's version."""
 
-    def answer(asked: Asked) -> Answer:
+    def answer(asked: ServiceCall) -> ServiceAnswer:
         values = {key: each[0] for key, each in parse_qs(asked.body).items()}
         is_there = values["url"] == A or (values["url"] == "http://b.test/" and values["closest"] == "after")
         url = f"http://web.archive.org/web/20130115102033/{values['url']}"
         closest = {"closest": {**AVAILABILITY["closest"], "url": url}} if is_there else {}
         result = {"url": values["url"], "tag": values["tag"], "archived_snapshots": closest}
-        return Answer(body=json.dumps({"results": [result]}))
+        return ServiceAnswer(body=json.dumps({"results": [result]}))
 
     archive_server.answers["archive.org/wayback/available"] = answer
     urls = [A, "http://b.test/", "http://c.test/"]
@@ -248,21 +248,21 @@ WAYS = ["timemap", "timegate", "time-travel", "availability", "latest", "cdx"]
 @pytest.mark.parametrize(
     ("answer", "trouble"),
     [
-        (Answer(200, "<html><title>Just a moment…</title>"), ArchiveFailure.NONSENSE),
-        (Answer(200, '{"a": ['), ArchiveFailure.NONSENSE),
-        (Answer(200, "[" * 100_000), ArchiveFailure.NONSENSE),
-        (Answer(200, b"\xff\xfe\x00"), ArchiveFailure.NONSENSE),
-        (Answer(403, "no"), ArchiveFailure.REFUSED),
-        (Answer(400, "bad request"), ArchiveFailure.NONSENSE),
-        (Answer(429, "", {"Retry-After": "120"}), ArchiveFailure.BUSY),
-        (Answer(503, ""), ArchiveFailure.BUSY),
-        (Answer(500, ""), ArchiveFailure.UNREACHABLE),
-        (Answer(200, "x" * 9_000_000), ArchiveFailure.TOO_LARGE),
+        (ServiceAnswer(200, "<html><title>Just a moment…</title>"), ArchiveFailure.NONSENSE),
+        (ServiceAnswer(200, '{"a": ['), ArchiveFailure.NONSENSE),
+        (ServiceAnswer(200, "[" * 100_000), ArchiveFailure.NONSENSE),
+        (ServiceAnswer(200, b"\xff\xfe\x00"), ArchiveFailure.NONSENSE),
+        (ServiceAnswer(403, "no"), ArchiveFailure.REFUSED),
+        (ServiceAnswer(400, "bad request"), ArchiveFailure.NONSENSE),
+        (ServiceAnswer(429, "", {"Retry-After": "120"}), ArchiveFailure.BUSY),
+        (ServiceAnswer(503, ""), ArchiveFailure.BUSY),
+        (ServiceAnswer(500, ""), ArchiveFailure.UNREACHABLE),
+        (ServiceAnswer(200, "x" * 9_000_000), ArchiveFailure.TOO_LARGE),
     ],
     ids=["html", "half", "nested", "binary", "403", "400", "429", "503", "500", "huge"],
 )
 async def test_no_answer_is_told_from_no_copies(
-    archive_server: ArchiveServer, client: ArchiveClient, way: str, answer: Answer, trouble: ArchiveFailure
+    archive_server: ArchiveServer, client: ArchiveClient, way: str, answer: ServiceAnswer, trouble: ArchiveFailure
 ) -> None:
     """Whatever an archive says that is no answer: its kind is told, and nothing is said of copies."""
     adapter, place = _adapters(client)[way]
@@ -412,8 +412,8 @@ def _error(code: str, message: str = "It did not work.") -> dict[str, object]:
     return {"status": "error", "status_ext": f"error:{code}", "exception": "[…]", "message": message}
 
 
-def _answers(*told: object) -> list[Answer]:
-    return [Answer(200, json.dumps(each), {"Content-Type": "application/json"}) for each in told]
+def _answers(*told: object) -> list[ServiceAnswer]:
+    return [ServiceAnswer(200, json.dumps(each), {"Content-Type": "application/json"}) for each in told]
 
 
 @pytest.fixture
@@ -522,15 +522,15 @@ async def test_a_capture_of_another_page_is_none(
 @pytest.mark.parametrize(
     ("answer", "trouble"),
     [
-        (Answer(401, '{"message":"You need to be logged in to use Save Page Now."}'), ArchiveFailure.REFUSED),
-        (Answer(429, "", {"Retry-After": "60"}), ArchiveFailure.BUSY),
-        (Answer(520, ""), ArchiveFailure.UNREACHABLE),
-        (Answer(200, "<html>"), ArchiveFailure.NONSENSE),
+        (ServiceAnswer(401, '{"message":"You need to be logged in to use Save Page Now."}'), ArchiveFailure.REFUSED),
+        (ServiceAnswer(429, "", {"Retry-After": "60"}), ArchiveFailure.BUSY),
+        (ServiceAnswer(520, ""), ArchiveFailure.UNREACHABLE),
+        (ServiceAnswer(200, "<html>"), ArchiveFailure.NONSENSE),
     ],
     ids=["key", "busy", "down", "html"],
 )
 async def test_no_answer_is_told(
-    archive_server: ArchiveServer, service: SavePageNow, answer: Answer, trouble: ArchiveFailure
+    archive_server: ArchiveServer, service: SavePageNow, answer: ServiceAnswer, trouble: ArchiveFailure
 ) -> None:
     """A wrong key, a service that is busy, down, or answers something else; the key is in no error."""
     archive_server.answers["web.archive.org/save"] = answer

@@ -14,7 +14,7 @@ from links.archives.archive_client import (
     ArchiveUnavailableError,
     NoReplyError,
 )
-from tests.support.archive_server import Answer, ArchiveServer, fetcher, running_archive_server
+from tests.support.archive_server import ArchiveServer, ServiceAnswer, fetcher, running_archive_server
 
 PLACE = "https://x.example/a"
 
@@ -82,7 +82,7 @@ async def test_a_failed_capture_is_no_trouble_of_the_archive(
 async def test_who_does_not_answer_is_told(archive_server: ArchiveServer) -> None:
     """Nobody listens, or nothing comes within the limit."""
     silent = asyncio.Event()
-    archive_server.answers["x.example/a"] = Answer(delay=silent)
+    archive_server.answers["x.example/a"] = ServiceAnswer(delay=silent)
     async with fetcher(limit_s=0.3) as fetch:
         client = archive_server.client(fetch)
         with pytest.raises(ArchiveUnavailableError) as caught:
@@ -98,7 +98,9 @@ async def test_who_does_not_answer_is_told(archive_server: ArchiveServer) -> Non
 
 async def test_a_bomb_ends_at_the_limit(archive_server: ArchiveServer) -> None:
     """What unpacks to more than the limit is no answer."""
-    archive_server.answers["x.example/a"] = Answer(200, gzip.compress(bytes(50_000_000)), {"Content-Encoding": "gzip"})
+    archive_server.answers["x.example/a"] = ServiceAnswer(
+        200, gzip.compress(bytes(50_000_000)), {"Content-Encoding": "gzip"}
+    )
     async with fetcher() as fetch:
         with pytest.raises(NoReplyError) as caught:
             await fetch(ArchiveRequest(f"{archive_server.origin}/x.example/a"))
@@ -138,7 +140,7 @@ async def test_a_redirect_into_the_network_is_not_followed(archive_server: Archi
     """Each address on the way is judged, not the first alone."""
     port = archive_server.origin.rpartition(":")[2]
     egress = EgressSettings(allow=("127.0.0.1/32",), resolve={"x.example": "127.0.0.1"})
-    archive_server.answers["a"] = Answer(302, "", {"Location": f"http://127.0.0.2:{port}/secret"})
+    archive_server.answers["a"] = ServiceAnswer(302, "", {"Location": f"http://127.0.0.2:{port}/secret"})
     async with fetcher(egress) as fetch:
         with pytest.raises(NoReplyError) as caught:
             await fetch(ArchiveRequest(f"http://x.example:{port}/a", hops=3))
@@ -151,8 +153,8 @@ async def test_a_key_goes_to_nobody_else(archive_server: ArchiveServer) -> None:
     """A redirect to another host is followed without the key."""
     port = archive_server.origin.rpartition(":")[2]
     egress = EgressSettings(allow=("127.0.0.0/8",), resolve={"x.example": "127.0.0.1", "y.example": "127.0.0.1"})
-    archive_server.answers["a"] = Answer(302, "", {"Location": f"http://y.example:{port}/b"})
-    archive_server.answers["b"] = Answer(200, "fine")
+    archive_server.answers["a"] = ServiceAnswer(302, "", {"Location": f"http://y.example:{port}/b"})
+    archive_server.answers["b"] = ServiceAnswer(200, "fine")
     async with fetcher(egress) as fetch:
         reply = await fetch(ArchiveRequest(f"http://x.example:{port}/a", headers={"Authorization": "LOW k:s"}, hops=1))
 
@@ -162,7 +164,7 @@ async def test_a_key_goes_to_nobody_else(archive_server: ArchiveServer) -> None:
 
 async def test_a_circle_of_redirects_ends(archive_server: ArchiveServer) -> None:
     """After as many as were allowed."""
-    archive_server.answers["a"] = Answer(302, "", {"Location": "/a"})
+    archive_server.answers["a"] = ServiceAnswer(302, "", {"Location": "/a"})
     async with fetcher() as fetch:
         with pytest.raises(NoReplyError, match="in a loop"):
             await fetch(ArchiveRequest(f"{archive_server.origin}/a", hops=4))

@@ -31,7 +31,7 @@ from links.check_history import date_of, day_of
 from links.registry.database import RegistryStore
 from links.registry.urls import UrlRow, require_observed
 from links.states import LinkState
-from tests.links.rows import Rows
+from tests.links.rows import RegistryRows
 from tests.support.archive_server import NOW, ArchiveServer
 
 A, B = "http://a.test/", "http://b.test/"
@@ -46,7 +46,7 @@ OWN = ArchiveMemento(WEBOID, "https://front.example/page/20200101000000/http://a
 @pytest.fixture
 def links(sqlite_store: RegistryStore) -> dict[str, UrlRow]:
     """A dead link and a living one."""
-    Rows(sqlite_store).add_urls({A: LinkState.DEAD, B: LinkState.ALIVE})
+    RegistryRows(sqlite_store).add_urls({A: LinkState.DEAD, B: LinkState.ALIVE})
     with sqlite_store.reading() as rows:
         return {url: require_observed(rows, url) for url in (A, B)}
 
@@ -363,7 +363,7 @@ async def test_a_living_link_that_nobody_has_is_saved_elsewhere_too(
 def _many(store: RegistryStore, count: int, service: str = "wayback") -> None:
     """So many links with a copy each, due."""
     urls = [f"http://a.test/{number}" for number in range(count)]
-    Rows(store).add_urls(dict.fromkeys(urls, LinkState.DEAD))
+    RegistryRows(store).add_urls(dict.fromkeys(urls, LinkState.DEAD))
     origin = W if service == "wayback" else TODAY
     with store.writing() as rows:
         for url in urls:

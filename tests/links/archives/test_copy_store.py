@@ -42,7 +42,7 @@ from links.registry.database import RegistryStore
 from links.registry.schema import copies, urls
 from links.registry.urls import UrlRow, require_observed
 from links.states import LinkState
-from tests.links.rows import Rows
+from tests.links.rows import RegistryRows
 from tests.support.archive_server import NOW
 from tests.support.services.registries import open_registry
 
@@ -67,7 +67,7 @@ def url(store: RegistryStore) -> UrlRow:
 
 
 def _watched(store: RegistryStore) -> UrlRow:
-    Rows(store).add_urls({A: LinkState.DEAD, B: LinkState.ALIVE})
+    RegistryRows(store).add_urls({A: LinkState.DEAD, B: LinkState.ALIVE})
     with store.reading() as rows:
         return require_observed(rows, A)
 

@@ -14,8 +14,8 @@ from links.check_result import CheckVerdict
 from links.registry.database import RegistryStore
 from links.registry.urls import UrlRow, require_observed
 from links.states import LinkState
-from tests.links.rows import Rows
-from tests.support.archive_server import NOW, Answer, ArchiveServer
+from tests.links.rows import RegistryRows
+from tests.support.archive_server import NOW, ArchiveServer, ServiceAnswer
 
 A = "http://a.test/"
 JOB = "spn2-1"
@@ -25,7 +25,7 @@ W = "https://web.archive.org/web"
 @pytest.fixture
 def link(sqlite_store: RegistryStore) -> UrlRow:
     """A link that is watched."""
-    Rows(sqlite_store).add_urls({A: LinkState.ALIVE})
+    RegistryRows(sqlite_store).add_urls({A: LinkState.ALIVE})
     with sqlite_store.reading() as rows:
         return require_observed(rows, A)
 
@@ -41,9 +41,9 @@ def _script(archive_server: ArchiveServer, *, error: str = "", had: str = "") ->
     """What Save Page Now ends with, and what the Wayback Machine has of the link."""
     done = {"status": "success", "timestamp": "20261121120105", "original_url": A}
     failed = {"status": "error", "status_ext": f"error:{error}", "message": "no"}
-    archive_server.answers["web.archive.org/save"] = Answer(200, json.dumps({"url": A, "job_id": JOB}))
+    archive_server.answers["web.archive.org/save"] = ServiceAnswer(200, json.dumps({"url": A, "job_id": JOB}))
     told = json.dumps(failed if error else done)
-    archive_server.answers[f"web.archive.org/save/status/{JOB}"] = Answer(200, told)
+    archive_server.answers[f"web.archive.org/save/status/{JOB}"] = ServiceAnswer(200, told)
     found = {"available": True, "status": "200", "timestamp": had, "url": f"{W}/{had}/{A}"}
     shown = {"closest": found} if had else {}
     result = {"results": [{"tag": "0", "url": A, "archived_snapshots": shown}]}

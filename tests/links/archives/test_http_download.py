@@ -16,7 +16,7 @@ DATA = bytes(range(256)) * 2_000
 LIMIT = 1_000_000
 
 
-class _Files(BaseHTTPRequestHandler):
+class _InterruptedFile(BaseHTTPRequestHandler):
     """One file with an entity tag; the first answer breaks off in its midst."""
 
     asked: list[str | None]
@@ -48,9 +48,9 @@ class _Files(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def address() -> Iterator[tuple[str, type[_Files]]]:
+def address() -> Iterator[tuple[str, type[_InterruptedFile]]]:
     """The server's origin, and its handler."""
-    handler = type("Handler", (_Files,), {"asked": []})
+    handler = type("Handler", (_InterruptedFile,), {"asked": []})
     with LoopbackServer(handler) as server:
         yield server.origin, handler
 
@@ -64,7 +64,7 @@ async def download(origin: str, target: Path, *, limit: int = LIMIT, is_trusted:
 
 @pytest.mark.parametrize("is_changed", [False, True])
 async def test_a_broken_download_is_continued(
-    address: tuple[str, type[_Files]], tmp_path: Path, is_changed: bool
+    address: tuple[str, type[_InterruptedFile]], tmp_path: Path, is_changed: bool
 ) -> None:
     """From its last byte on; from the beginning when the file is another one by now."""
     origin, files = address
@@ -82,7 +82,7 @@ async def test_a_broken_download_is_continued(
 
 @pytest.mark.parametrize("tag", ['W/"one"', ""])
 async def test_a_file_without_a_strong_validator_is_sent_again(
-    address: tuple[str, type[_Files]], tmp_path: Path, tag: str
+    address: tuple[str, type[_InterruptedFile]], tmp_path: Path, tag: str
 ) -> None:
     """Its halves might be of two versions (RFC 9110, 13.1.5)."""
     origin, files = address
@@ -96,7 +96,7 @@ async def test_a_file_without_a_strong_validator_is_sent_again(
     assert files.asked == [None, None]
 
 
-async def test_a_whole_file_is_not_sent_again(address: tuple[str, type[_Files]], tmp_path: Path) -> None:
+async def test_a_whole_file_is_not_sent_again(address: tuple[str, type[_InterruptedFile]], tmp_path: Path) -> None:
     """The import of it was interrupted."""
     (tmp_path / "a.part").write_bytes(DATA)
     (tmp_path / "a.validator").write_text(address[1].tag)
@@ -107,7 +107,7 @@ async def test_a_whole_file_is_not_sent_again(address: tuple[str, type[_Files]],
     assert address[1].asked == [f"bytes={len(DATA)}-"]
 
 
-async def test_a_content_coding_is_not_undone(address: tuple[str, type[_Files]], tmp_path: Path) -> None:
+async def test_a_content_coding_is_not_undone(address: tuple[str, type[_InterruptedFile]], tmp_path: Path) -> None:
     """Servers state one for each file whose name ends with .gz."""
     address[1].coding = "gzip"
     address[1].asked.append(None)  # no answer breaks off
@@ -117,14 +117,16 @@ async def test_a_content_coding_is_not_undone(address: tuple[str, type[_Files]],
     assert (tmp_path / "a.part").read_bytes() == DATA
 
 
-async def test_a_file_over_the_limit_is_refused(address: tuple[str, type[_Files]], tmp_path: Path) -> None:
+async def test_a_file_over_the_limit_is_refused(address: tuple[str, type[_InterruptedFile]], tmp_path: Path) -> None:
     """By its length, before a byte is stored."""
     with pytest.raises(InputError, match="limit"):
         await download(address[0], tmp_path / "a.part", limit=1_000)
     assert not list(tmp_path.iterdir())
 
 
-async def test_an_address_of_this_machine_is_refused(address: tuple[str, type[_Files]], tmp_path: Path) -> None:
+async def test_an_address_of_this_machine_is_refused(
+    address: tuple[str, type[_InterruptedFile]], tmp_path: Path
+) -> None:
     """It is not asked."""
     with pytest.raises(InputError, match="cannot be downloaded"):
         await download(address[0], tmp_path / "a.part", is_trusted=False)

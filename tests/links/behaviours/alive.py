@@ -7,9 +7,9 @@ from links.check_result import CheckVerdict, RedirectHop
 from tests.support.behaviour_servers import (
     PAGE,
     Answering,
-    Behaviour,
-    Deed,
-    Request,
+    BehaviourRequest,
+    ServerAction,
+    ServerBehaviour,
     Steps,
     always,
     head,
@@ -35,7 +35,7 @@ def _chunks(body: bytes, size: int = 100) -> bytes:
 def _only_if(name: str, good: str, otherwise: bytes) -> Answering:
     """The page to those whose header has the word, in lower case."""
 
-    def answer(request: Request) -> Steps:
+    def answer(request: BehaviourRequest) -> Steps:
         found = reply() if good in request.headers.get(name, "") else otherwise
         return [head_of(found) if request.method == "HEAD" else found]
 
@@ -43,21 +43,21 @@ def _only_if(name: str, good: str, otherwise: bytes) -> Answering:
 
 
 def _unless(name: str, bad: str, otherwise: bytes) -> Answering:
-    def answer(request: Request) -> Steps:
+    def answer(request: BehaviourRequest) -> Steps:
         found = otherwise if bad in request.headers.get(name, "") else reply()
         return [head_of(found) if request.method == "HEAD" else found]
 
     return answer
 
 
-def _cookie_wall(request: Request) -> Steps:
+def _cookie_wall(request: BehaviourRequest) -> Steps:
     """Sets a cookie and leads to the same URL, for ever to those without it."""
     if "seen=1" in request.headers.get("cookie", ""):
         return [reply()]
     return [moved(CITED, Set_Cookie="seen=1; Path=/; HttpOnly")]
 
 
-def _cookie_elsewhere(request: Request) -> Steps:
+def _cookie_elsewhere(request: BehaviourRequest) -> Steps:
     """Sets the cookie at another URL, which leads back."""
     if "sid=abc" in request.headers.get("cookie", ""):
         return [reply()]
@@ -78,8 +78,8 @@ HEAD_LIES = (
         one(f"head-{status}", OK, head(reply(status)), facts={"head_fails": True})
         for status in (400, 401, 403, 404, 405, 406, 410, 411, 414, 418, 500, 501, 502, 503, 504, 520)
     ),
-    one("head-hangs", OK, head(Deed.HANG), timeout_s=2.4, facts={"head_fails": True}),
-    one("head-is-reset", OK, head(Deed.RESET), facts={"head_fails": True}),
+    one("head-hangs", OK, head(ServerAction.HANG), timeout_s=2.4, facts={"head_fails": True}),
+    one("head-is-reset", OK, head(ServerAction.RESET), facts={"head_fails": True}),
     one("head-closes-without-a-word", OK, head(), facts={"head_fails": True}),
     one("head-gets-a-body-too", OK, rawly(reply())),
     one("head-without-length", OK, head(reply(length=None)), facts={"head_fails": True}),
@@ -90,7 +90,7 @@ HEAD_LIES = (
     one("head-stops-within-the-status-line", OK, head(b"HTTP/1.1 20")),
     one("head-is-answered-in-no-protocol", OK, head(b"What do you want?\n")),
     one("head-asks-to-wait-in-vain-text", OK, head(reply(503, Retry_After="soon"))),
-    one("get-only-host", OK, head(Deed.RESET), get_only=True, facts={"head_fails": False}),
+    one("get-only-host", OK, head(ServerAction.RESET), get_only=True, facts={"head_fails": False}),
 )
 
 STATUSES = (
@@ -133,19 +133,19 @@ FRAMING = (
     one("chunks-then-garbage", OK, rawly(CHUNKED + _chunks(PAGE) + b"zzz\r\nwhat?"), get_only=True),
     one("chunks-without-an-end", OK, rawly(CHUNKED + _chunks(PAGE)), get_only=True),
     one("chunks-announced-and-not-sent", OK, rawly(CHUNKED + PAGE), get_only=True),
-    one("body-then-silence", OK, rawly(reply(length=99_999), Deed.KEEP), timeout_s=1, get_only=True),
-    one("kept-alive-then-silence", OK, rawly(reply(), Deed.KEEP)),
-    one("body-without-end", OK, rawly(reply(length=None), PAGE * 50, Deed.ENDLESS), get_only=True),
+    one("body-then-silence", OK, rawly(reply(length=99_999), ServerAction.KEEP), timeout_s=1, get_only=True),
+    one("kept-alive-then-silence", OK, rawly(reply(), ServerAction.KEEP)),
+    one("body-without-end", OK, rawly(reply(length=None), PAGE * 50, ServerAction.ENDLESS), get_only=True),
     one(
         "body-of-an-endless-line",
         OK,
-        rawly(reply(body=b"<p>", length=None), b"a" * 65_536, Deed.ENDLESS),
+        rawly(reply(body=b"<p>", length=None), b"a" * 65_536, ServerAction.ENDLESS),
         get_only=True,
     ),
-    one("body-drips", OK, rawly(reply(length=99_999), b"x", Deed.DRIP), timeout_s=1, get_only=True),
+    one("body-drips", OK, rawly(reply(length=99_999), b"x", ServerAction.DRIP), timeout_s=1, get_only=True),
     one("head-drips-in-time", OK, rawly(*(bytes([byte]) for byte in reply()))),
-    one("reset-after-the-head", OK, rawly(reply(length=99_999), Deed.RESET), facts={"http": 200}),
-    one("reset-within-the-body", OK, rawly(reply(body=PAGE * 20, length=999_999), Deed.RESET)),
+    one("reset-after-the-head", OK, rawly(reply(length=99_999), ServerAction.RESET), facts={"http": 200}),
+    one("reset-within-the-body", OK, rawly(reply(body=PAGE * 20, length=999_999), ServerAction.RESET)),
 )
 
 CODINGS = (
@@ -197,28 +197,28 @@ MOVES = (
     one("renews-itself-each-minute", OK, always(reply(body=b"<meta http-equiv='refresh' content='60'>" + PAGE)), get_only=True, facts={"hops": ()}),
     one("moved-from-root-to-language", OK, paths({"/": moved("/en/"), "/en/": reply()}), url="http://site.test/"),
     one("moved-from-index-to-root", OK, paths({"/index.php": moved("/"), "/": reply()}), url="http://site.test/index.php"),
-    Behaviour("moved-to-another-host", OK, {"site.test:80": always(moved("http://other.test/cited/page.html", 301)), "other.test:80": always(reply())}, facts={"code": 8}),
-    Behaviour("moved-by-a-shortener", OK, {"bit.ly:80": always(moved("http://site.test/")), "site.test:80": always(reply())}, url="http://bit.ly/3xYz"),
-    Behaviour("moved-to-https", OK, {"site.test:80": always(moved("https://site.test" + CITED, 301)), "site.test:443": always(reply())}, facts={"code": 63}),
-    Behaviour("answers-https-alone", OK, {"site.test:443": always(reply())}, note="scheme: https alone", facts={"code": 63, "hops": (RedirectHop(0, "https://site.test" + CITED),)}),
-    Behaviour("speaks-no-tls-though-https", OK, {"site.test:443": always(reply()), "site.test:80": always(reply())}, url="https://site.test" + CITED, tls="none", note="scheme", facts={"code": 63}),
-    Behaviour("page-about-errors", OK, {"site.test:80": always(reply(body=PAGE.replace(b"The old bridge", b"404 Not Found - how to fix it")))}, url="http://site.test/blog/fix-404-not-found", get_only=True),
-    Behaviour("page-about-parked-cars", OK, {"site.test:80": always(reply(body=PAGE.replace(b"The old bridge", b"Parked cars for sale")))}, get_only=True),
-    Behaviour("page-about-logins", OK, {"site.test:80": paths({"/docs/login": moved("/docs/login/"), "/docs/login/": reply()})}, url="http://site.test/docs/login"),
+    ServerBehaviour("moved-to-another-host", OK, {"site.test:80": always(moved("http://other.test/cited/page.html", 301)), "other.test:80": always(reply())}, facts={"code": 8}),
+    ServerBehaviour("moved-by-a-shortener", OK, {"bit.ly:80": always(moved("http://site.test/")), "site.test:80": always(reply())}, url="http://bit.ly/3xYz"),
+    ServerBehaviour("moved-to-https", OK, {"site.test:80": always(moved("https://site.test" + CITED, 301)), "site.test:443": always(reply())}, facts={"code": 63}),
+    ServerBehaviour("answers-https-alone", OK, {"site.test:443": always(reply())}, note="scheme: https alone", facts={"code": 63, "hops": (RedirectHop(0, "https://site.test" + CITED),)}),
+    ServerBehaviour("speaks-no-tls-though-https", OK, {"site.test:443": always(reply()), "site.test:80": always(reply())}, url="https://site.test" + CITED, tls="none", note="scheme", facts={"code": 63}),
+    ServerBehaviour("page-about-errors", OK, {"site.test:80": always(reply(body=PAGE.replace(b"The old bridge", b"404 Not Found - how to fix it")))}, url="http://site.test/blog/fix-404-not-found", get_only=True),
+    ServerBehaviour("page-about-parked-cars", OK, {"site.test:80": always(reply(body=PAGE.replace(b"The old bridge", b"Parked cars for sale")))}, get_only=True),
+    ServerBehaviour("page-about-logins", OK, {"site.test:80": paths({"/docs/login": moved("/docs/login/"), "/docs/login/": reply()})}, url="http://site.test/docs/login"),
 )  # fmt: skip
 
 _TLS = "https://site.test" + CITED
 TLS = (
-    *(Behaviour(f"certificate-{kind}", OK, {"site.test:443": always(reply())}, url=_TLS, tls=kind,
+    *(ServerBehaviour(f"certificate-{kind}", OK, {"site.test:443": always(reply())}, url=_TLS, tls=kind,
                 note="tls: " + said, facts={"tls_fault": said, "code": 72})
       for kind, said in (("expired", "expired"), ("not-yet-valid", "not yet valid"),
                          ("self-signed", "self-signed"), ("wrong-host", "wrong host"),
                          ("unknown-issuer", "unknown issuer"), ("weak-key", "weak key"),
                          ("old-protocol", "old protocol"))),
-    Behaviour("certificate-good", OK, {"site.test:443": always(reply())}, url=_TLS, facts={"tls_fault": "", "code": 1}),
-    Behaviour("certificate-needs-the-name", OK, {"site.test:443": always(reply())}, url=_TLS, tls="sni", facts={"tls_fault": ""}),
-    Behaviour("certificate-asked-of-us-in-vain", OK, {"site.test:443": always(reply())}, url=_TLS, tls="client-optional", facts={"tls_fault": ""}),
-    Behaviour("tls-ends-without-farewell", OK, {"site.test:443": rawly(reply(length=None), Deed.RESET)}, url=_TLS),
+    ServerBehaviour("certificate-good", OK, {"site.test:443": always(reply())}, url=_TLS, facts={"tls_fault": "", "code": 1}),
+    ServerBehaviour("certificate-needs-the-name", OK, {"site.test:443": always(reply())}, url=_TLS, tls="sni", facts={"tls_fault": ""}),
+    ServerBehaviour("certificate-asked-of-us-in-vain", OK, {"site.test:443": always(reply())}, url=_TLS, tls="client-optional", facts={"tls_fault": ""}),
+    ServerBehaviour("tls-ends-without-farewell", OK, {"site.test:443": rawly(reply(length=None), ServerAction.RESET)}, url=_TLS),
 )  # fmt: skip
 
 ALIVE = (*HEAD_LIES, *STATUSES, *FRAMING, *CODINGS, *WHO_ASKS, *MOVES, *TLS)

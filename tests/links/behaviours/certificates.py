@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from tests.support.tls_origins import NOW, make_issuer, server_context, write_leaf
 
 
-class Certificates:
+class CertificateKinds:
     """An authority that the prober trusts, and contexts of every kind for ``site.test``."""
 
     def __init__(self, folder: Path) -> None:

@@ -8,9 +8,9 @@ from tests.links.behaviours.alive import CITED
 from tests.support.behaviour_servers import (
     PAGE,
     Answering,
-    Behaviour,
-    Deed,
-    Request,
+    BehaviourRequest,
+    ServerAction,
+    ServerBehaviour,
     Steps,
     always,
     head,
@@ -32,8 +32,8 @@ GONE = (
     one("gone-404-with-a-large-page", CheckVerdict.GONE, always(reply(404, PAGE * 200))),
     one("gone-404-in-json", CheckVerdict.GONE, always(reply(404, JSON, mime="application/json"))),
     one("gone-404-although-head-is-fine-without-length", CheckVerdict.GONE, head(reply(length=None), get=reply(404))),
-    one("gone-404-and-then-reset", CheckVerdict.GONE, rawly(reply(404, ERROR, length=9_999), Deed.RESET)),
-    one("gone-404-and-then-silence", CheckVerdict.GONE, rawly(reply(404, ERROR, length=9_999), Deed.HANG), timeout_s=1, get_only=True),
+    one("gone-404-and-then-reset", CheckVerdict.GONE, rawly(reply(404, ERROR, length=9_999), ServerAction.RESET)),
+    one("gone-404-and-then-silence", CheckVerdict.GONE, rawly(reply(404, ERROR, length=9_999), ServerAction.HANG), timeout_s=1, get_only=True),
     one("gone-404-of-lf-lines", CheckVerdict.GONE, rawly(reply(404).replace(b"\r\n", b"\n"))),
     one("gone-404-with-retry-after", CheckVerdict.GONE, always(reply(404, Retry_After="60"))),
     one("gone-after-a-redirect", CheckVerdict.GONE, paths({CITED: moved("/new", 301)})),
@@ -42,12 +42,12 @@ GONE = (
 )  # fmt: skip
 
 
-def _forever(request: Request) -> Steps:
+def _forever(request: BehaviourRequest) -> Steps:
     """Leads on and on, to another URL each time."""
     return [moved("/" + "".join(random.choices(string.ascii_lowercase, k=20)))]
 
 
-def _new_cookies(request: Request) -> Steps:
+def _new_cookies(request: BehaviourRequest) -> Steps:
     """Leads to itself with another cookie each time."""
     return [moved(CITED, Set_Cookie=f"c={random.random()}")]
 
@@ -60,23 +60,23 @@ TEMPORARY = (
     one("fails-530-of-cloudflare's", CheckVerdict.FAILING, always(reply(530, b"<div id=cf-error-details>Error 1016: Origin DNS error</div>", Server="cloudflare"))),
     one("fails-503-with-a-wish-of-garbage", CheckVerdict.FAILING, always(reply(503, b"", Retry_After="when it is done"))),
     one("fails-503-with-a-negative-wish", CheckVerdict.FAILING, always(reply(503, b"", Retry_After="-5"))),
-    one("hangs", CheckVerdict.FAILING, rawly(Deed.HANG), note="answer: time-out", timeout_s=0.8),
-    one("hangs-within-the-status-line", CheckVerdict.FAILING, rawly(b"HTTP/1.1 2", Deed.HANG), note="answer: time-out", timeout_s=0.8),
-    one("drips-a-head-for-ever", CheckVerdict.FAILING, rawly(b"H", Deed.HANG), timeout_s=0.8),
-    one("resets-at-once", CheckVerdict.FAILING, rawly(Deed.RESET), note="answer: "),
+    one("hangs", CheckVerdict.FAILING, rawly(ServerAction.HANG), note="answer: time-out", timeout_s=0.8),
+    one("hangs-within-the-status-line", CheckVerdict.FAILING, rawly(b"HTTP/1.1 2", ServerAction.HANG), note="answer: time-out", timeout_s=0.8),
+    one("drips-a-head-for-ever", CheckVerdict.FAILING, rawly(b"H", ServerAction.HANG), timeout_s=0.8),
+    one("resets-at-once", CheckVerdict.FAILING, rawly(ServerAction.RESET), note="answer: "),
     one("closes-without-a-word", CheckVerdict.FAILING, rawly(), note="answer: none"),
     one("answers-as-ssh", CheckVerdict.FAILING, rawly(b"SSH-2.0-OpenSSH_9.2\r\n"), note="answer: not HTTP"),
     one("answers-as-mail", CheckVerdict.FAILING, rawly(b"220 mail.site.test ESMTP\r\n"), note="answer: not HTTP"),
     one("answers-in-bytes", CheckVerdict.FAILING, rawly(bytes(range(256)) * 300), note="answer: not HTTP"),
-    one("interim-answers-for-ever", CheckVerdict.FAILING, rawly(b"HTTP/1.1 102 Processing\r\n\r\n", Deed.ENDLESS), note="answer: not HTTP"),
+    one("interim-answers-for-ever", CheckVerdict.FAILING, rawly(b"HTTP/1.1 102 Processing\r\n\r\n", ServerAction.ENDLESS), note="answer: not HTTP"),
     one("interim-answer-and-no-other", CheckVerdict.FAILING, rawly(b"HTTP/1.1 103 Early Hints\r\n\r\n")),
     one("switches-protocols-unasked", CheckVerdict.FAILING, rawly(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n")),
     one("leads-to-itself", CheckVerdict.FAILING, always(moved(CITED)), note="redirect: loop"),
     one("leads-there-and-back", CheckVerdict.FAILING, paths({CITED: moved("/b"), "/b": moved(CITED)}), note="redirect: loop"),
     one("leads-on-for-ever", CheckVerdict.FAILING, _forever, note="redirect: too many"),
     one("leads-to-itself-with-new-cookies", CheckVerdict.FAILING, _new_cookies, note="redirect: too many"),
-    Behaviour("nobody-listens", CheckVerdict.FAILING, {}, note="connection: refused", facts={"whole_host": True, "http": None}),
-    Behaviour("leads-where-nobody-listens", CheckVerdict.FAILING, {"site.test:80": always(moved("http://other.test/"))}, note="connection: refused", facts={"whole_host": False}),
+    ServerBehaviour("nobody-listens", CheckVerdict.FAILING, {}, note="connection: refused", facts={"whole_host": True, "http": None}),
+    ServerBehaviour("leads-where-nobody-listens", CheckVerdict.FAILING, {"site.test:80": always(moved("http://other.test/"))}, note="connection: refused", facts={"whole_host": False}),
 )  # fmt: skip
 
 _PX = b"<script>window._pxAppId='PXabc'</script><div id=px-captcha></div>"
@@ -101,8 +101,8 @@ REFUSED = (
     one("wants-our-certificate-in-words", CheckVerdict.REFUSED, always(reply(400, b"<title>400 No required SSL certificate was sent</title>")), note="challenge: wants a certificate"),
     one("led-to-a-login", CheckVerdict.REFUSED, paths({CITED: moved("/login?next=x"), "/login?next=x": reply()}), note="redirect: login"),
     one("led-to-a-wordpress-login", CheckVerdict.REFUSED, paths({CITED: moved("/wp-login.php"), "/wp-login.php": reply()}), note="redirect: login"),
-    Behaviour("led-to-another-host's-login", CheckVerdict.REFUSED, {"site.test:80": always(moved("http://accounts.other.test/v3/x")), "accounts.other.test:80": always(reply())}, note="redirect: login"),
-    Behaviour("led-to-a-consent-gate", CheckVerdict.REFUSED, {"site.test:80": always(moved("http://consent.other.test/m?continue=x")), "consent.other.test:80": always(reply())}, note="redirect: consent"),
+    ServerBehaviour("led-to-another-host's-login", CheckVerdict.REFUSED, {"site.test:80": always(moved("http://accounts.other.test/v3/x")), "accounts.other.test:80": always(reply())}, note="redirect: login"),
+    ServerBehaviour("led-to-a-consent-gate", CheckVerdict.REFUSED, {"site.test:80": always(moved("http://consent.other.test/m?continue=x")), "consent.other.test:80": always(reply())}, note="redirect: consent"),
 )  # fmt: skip
 
 UNDECIDED = (
@@ -119,8 +119,8 @@ UNDECIDED = (
     one("led-to-our-cloud's-secrets", CheckVerdict.UNDECIDED, always(moved("http://169.254.169.254/latest/meta-data/")), note="address"),
     one("led-to-a-mapped-address", CheckVerdict.UNDECIDED, always(moved("http://[::ffff:10.0.0.1]/")), note="address"),
     one("led-to-a-hexadecimal-address", CheckVerdict.UNDECIDED, always(moved("http://0xa000001/")), note="address"),
-    Behaviour("at-a-private-address", CheckVerdict.UNDECIDED, {}, url="http://192.168.1.1/router", note="address"),
-    Behaviour("at-an-octal-private-address", CheckVerdict.UNDECIDED, {}, url="http://0300.0250.1.1/", note="address"),
+    ServerBehaviour("at-a-private-address", CheckVerdict.UNDECIDED, {}, url="http://192.168.1.1/router", note="address"),
+    ServerBehaviour("at-an-octal-private-address", CheckVerdict.UNDECIDED, {}, url="http://0300.0250.1.1/", note="address"),
 )  # fmt: skip
 
 _SALE = b"<title>site.test</title><body><h1>site.test</h1>This domain is for sale! <a href=x>Buy this domain</a>"
@@ -132,33 +132,33 @@ def _answers_anything(title: bytes) -> Answering:
 
 _BY_BROWSER = "a browser's connection may be answered"
 SUSPECT = (
-    *(Behaviour(name, CheckVerdict.SUSPECT, {"site.test:443": answering}, url="https://site.test" + CITED, tls=tls, note=f"{note}; {_BY_BROWSER}")
+    *(ServerBehaviour(name, CheckVerdict.SUSPECT, {"site.test:443": answering}, url="https://site.test" + CITED, tls=tls, note=f"{note}; {_BY_BROWSER}")
       for name, tls, answering, note in (
           ("speaks-no-tls", "none", always(reply()), "tls: handshake"),
-          ("resets-the-hello", "none", rawly(Deed.RESET), "tls: handshake"),
-          ("resets-what-comes-by-tls", "good", rawly(Deed.RESET), "answer: reset: ConnectionResetError"),
+          ("resets-the-hello", "none", rawly(ServerAction.RESET), "tls: handshake"),
+          ("resets-what-comes-by-tls", "good", rawly(ServerAction.RESET), "answer: reset: ConnectionResetError"),
           ("closes-what-comes-by-tls", "good", rawly(), "answer: none"),
           ("speaks-http2-only", "good", rawly(bytes.fromhex("00000004000000000000000807000000000000000000000001")), r"answer: not HTTP: b'\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x08'"),
       )),
     one("led-to-the-front-page", CheckVerdict.SUSPECT, paths({CITED: moved("/", 301), "/": reply()}), note="redirect: root", facts={"code": 85}),
     one("led-to-the-front-page-in-german", CheckVerdict.SUSPECT, paths({CITED: moved("/de/", 301), "/de/": reply()}), note="redirect: root"),
-    Behaviour("led-to-www's-front-page", CheckVerdict.SUSPECT, {"site.test:80": always(moved("http://www.site.test/")), "www.site.test:80": always(reply())}, note="redirect: root"),
+    ServerBehaviour("led-to-www's-front-page", CheckVerdict.SUSPECT, {"site.test:80": always(moved("http://www.site.test/")), "www.site.test:80": always(reply())}, note="redirect: root"),
     *(one(f"led-to-{path.strip('/').replace('/', '-')}", CheckVerdict.SUSPECT, paths({CITED: moved(path), path: reply()}), note="redirect: error page")
       for path in ("/404", "/404.html", "/errors/404/", "/notfound.aspx", "/page-not-found", "/error", "/Error.htm", "/seite-nicht-gefunden")),
     one("led-to-an-error-by-query", CheckVerdict.SUSPECT, paths({CITED: moved("/home?error=404"), "/home?error=404": reply()}), note="redirect: error page"),
-    Behaviour("led-to-a-parker", CheckVerdict.SUSPECT, {"site.test:80": always(moved("http://www.hugedomains.com/domain_profile.cfm?d=site")), "www.hugedomains.com:80": always(reply())}, note="redirect: parked"),
+    ServerBehaviour("led-to-a-parker", CheckVerdict.SUSPECT, {"site.test:80": always(moved("http://www.hugedomains.com/domain_profile.cfm?d=site")), "www.hugedomains.com:80": always(reply())}, note="redirect: parked"),
     one("sells-its-domain", CheckVerdict.SUSPECT, always(reply(body=_SALE)), get_only=True, note="page: parked"),
     one("titled-404", CheckVerdict.SUSPECT, always(reply(body=ERROR)), get_only=True, note="page: says not found"),
     one("titled-as-suspended", CheckVerdict.SUSPECT, _answers_anything(b"Account Suspended"), get_only=True, note="page: stands in"),
     one("titled-as-a-server's-first-page", CheckVerdict.SUSPECT, _answers_anything(b"Apache2 Debian Default Page: It works"), get_only=True, note="page: stands in"),
     one("led-to-a-suspended-page", CheckVerdict.SUSPECT, paths({CITED: moved("/cgi-sys/suspendedpage.cgi"), "/cgi-sys/suspendedpage.cgi": reply()}), note="redirect: error page"),
     one("plain-text-not-found", CheckVerdict.SUSPECT, always(reply(body=b"404 page not found\n", mime="text/plain")), get_only=True, note="page: says"),
-    Behaviour("speaks-http-2-alone", CheckVerdict.SUSPECT, {"site.test:443": rawly(b"\x15\x03\x03\x00\x02\x02\x78")}, url="https://site.test" + CITED, tls="none", note="tls: another protocol"),
+    ServerBehaviour("speaks-http-2-alone", CheckVerdict.SUSPECT, {"site.test:443": rawly(b"\x15\x03\x03\x00\x02\x02\x78")}, url="https://site.test" + CITED, tls="none", note="tls: another protocol"),
     one("titled-not-found-in-german", CheckVerdict.SUSPECT, _answers_anything(b"Seite nicht gefunden"), get_only=True, note="page: says"),
     one("titled-not-found-in-french", CheckVerdict.SUSPECT, _answers_anything(b"Page introuvable"), get_only=True, note="page: says"),
     one("titled-not-found-in-russian", CheckVerdict.SUSPECT, _answers_anything("Страница не найдена".encode()), get_only=True, note="page: says"),
     one("head-without-an-end", CheckVerdict.SUSPECT, rawly(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"), note="answer: broken off"),
-    one("body-broken-off-at-once", CheckVerdict.SUSPECT, rawly(reply(length=None, body=b"", Content_Length="500"), Deed.RESET), note="answer: broken off", get_only=True),
+    one("body-broken-off-at-once", CheckVerdict.SUSPECT, rawly(reply(length=None, body=b"", Content_Length="500"), ServerAction.RESET), note="answer: broken off", get_only=True),
     one("empty-page", CheckVerdict.SUSPECT, always(reply(body=b"")), note="page: empty"),
     one("moved-to-nowhere", CheckVerdict.SUSPECT, always(reply(301, b"")), note="redirect: no location"),
     one("moved-to-an-empty-location", CheckVerdict.SUSPECT, always(moved("")), note="redirect: no location"),
@@ -172,7 +172,7 @@ SUSPECT = (
 )  # fmt: skip
 
 INVALID = tuple(
-    Behaviour(f"invalid-{name}", CheckVerdict.INVALID, {}, url=url)
+    ServerBehaviour(f"invalid-{name}", CheckVerdict.INVALID, {}, url=url)
     for name, url in (
         ("three-slashes", "http:///example.test"),
         ("two-schemes", "http://http://example.test/"),

@@ -8,7 +8,16 @@ import pytest
 
 from links.check_result import CheckVerdict
 from links.checker.answer_verdict import RETRY_LIMIT_S
-from tests.support.behaviour_servers import PAGE, Deed, Request, Step, Steps, prober_for, serving, settings_for
+from tests.support.behaviour_servers import (
+    PAGE,
+    BehaviourRequest,
+    ServerAction,
+    Step,
+    Steps,
+    prober_for,
+    serving,
+    settings_for,
+)
 
 ANSWERS = 400
 STARTS = (
@@ -31,7 +40,7 @@ BODIES = (
     *(b"<meta http-equiv=refresh content='0;url=http://[::'>", "<title>\u202e</title>".encode("utf-16")),
     *(b"<meta charset=utf-7>+AD4-", b"<meta charset=idna><p>\xff", b"&#1114112;" * 99, bytes(range(256))),
 )
-ENDS: tuple[Step, ...] = (Deed.RESET, b"", b"more")
+ENDS: tuple[Step, ...] = (ServerAction.RESET, b"", b"more")
 
 
 def anything(rng: random.Random) -> list[Step]:
@@ -48,7 +57,7 @@ async def test_no_answer_breaks_a_look() -> None:
     rng = random.Random(20261121)
     answers = [anything(rng) for _ in range(ANSWERS)]
 
-    def answering(request: Request) -> Steps:
+    def answering(request: BehaviourRequest) -> Steps:
         name = request.path.strip("/")
         return answers[int(name)] if name.isdigit() and int(name) < ANSWERS else [b""]
 

@@ -24,7 +24,7 @@ from links.registry.schema import leases, urls
 from links.states import LinkState
 from tests.support.check_rows import row_of
 from tests.support.check_rows import watch as watch_urls
-from tests.support.server_farm import Days, ServerFarm, checking, gone, running_server_farm
+from tests.support.server_farm import DayClock, ServerFarm, checking, gone, running_server_farm
 from tests.support.services.postgres import PostgresServer
 from tests.support.services.registries import open_registry
 
@@ -58,7 +58,7 @@ async def test_a_database_that_dies_in_mid_pass_is_waited_for(
     own_postgres: PostgresServer, tmp_path: Path, farm: ServerFarm
 ) -> None:
     """Checks go on meanwhile; then everything is kept, each result once."""
-    days = Days()
+    days = DayClock()
     store = open_registry(Layout(tmp_path), own_postgres.database())
     farm.hosts |= dict.fromkeys(NAMES, gone)
     watch_urls(store, [f"http://{name}/{n}" for name in NAMES for n in range(2)], day=days.day)
@@ -90,7 +90,7 @@ async def test_a_batch_whose_answer_was_lost_is_kept_once(
     sqlite_store: RegistryStore, farm: ServerFarm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The database kept it, then went away: it is offered again, and known."""
-    days = Days()
+    days = DayClock()
     farm.hosts |= dict.fromkeys(NAMES[:6], gone)
     watch_urls(sqlite_store, [f"http://{name}/" for name in NAMES[:6]], day=days.day)
     lost: list[bool] = []
@@ -115,7 +115,7 @@ async def test_a_batch_whose_answer_was_lost_is_kept_once(
 
 async def test_a_locked_file_is_waited_for(tmp_path: Path, farm: ServerFarm) -> None:
     """Somebody else writes for longer than SQLite waits: nothing is lost, nothing is kept twice."""
-    days = Days()
+    days = DayClock()
     store = open_registry(Layout(tmp_path))
     watch_urls(store, [f"http://{name}/" for name in NAMES], day=days.day)
     with store.engine.connect() as some:  # every later connection waits but briefly
@@ -142,7 +142,7 @@ async def test_a_locked_file_is_waited_for(tmp_path: Path, farm: ServerFarm) -> 
 
 async def test_results_that_wait_are_bounded(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """A pass begins no look whose result nobody could hold."""
-    days = Days()
+    days = DayClock()
     watch_urls(sqlite_store, [f"http://{name}/" for name in NAMES], day=days.day)
     other = sqlite3.connect(Path(sqlite_store.where), isolation_level=None)
 
@@ -166,7 +166,7 @@ async def test_results_that_wait_are_bounded(sqlite_store: RegistryStore, farm: 
 
 async def test_a_checker_whose_lease_was_taken_writes_nothing(store: RegistryStore, farm: ServerFarm) -> None:
     """It ends, and says why; its URLs are still due."""
-    days = Days()
+    days = DayClock()
     watch_urls(store, [f"http://{name}/" for name in NAMES[:8]], day=days.day)
 
     def taken() -> None:
@@ -185,7 +185,7 @@ async def test_a_checker_whose_lease_was_taken_writes_nothing(store: RegistrySto
 
 async def test_two_checkers_share_the_hosts(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """Each with a part: every URL is looked at once, by one of them."""
-    days = Days()
+    days = DayClock()
     ids = watch_urls(sqlite_store, [f"http://{name}/{n}" for name in NAMES for n in (1, 2)], day=days.day)
 
     async def part(number: int) -> CheckTally:
@@ -228,7 +228,7 @@ async def test_a_checker_that_is_killed_loses_nothing(
     sqlite_store: RegistryStore, farm: ServerFarm, tmp_path: Path
 ) -> None:
     """What it kept counts, what it had not kept is still due; the next one goes on with its pass."""
-    days = Days()
+    days = DayClock()
     farm.hosts |= dict.fromkeys(NAMES, gone)
     watch_urls(sqlite_store, [f"http://{name}/{n}" for name in NAMES for n in range(2)], day=days.day)
     command = [sys.executable, "-c", _CRASHING, str(tmp_path)]
@@ -258,7 +258,7 @@ async def test_a_checker_that_is_killed_loses_nothing(
 def test_a_batch_of_a_pass_is_counted_once(sqlite_store: RegistryStore) -> None:
     """By its number."""
     with sqlite_store.writing() as rows:
-        made = check_schedule.begin_run(rows, ALL_HOSTS, horizon=1, now=Days().now())
+        made = check_schedule.begin_run(rows, ALL_HOSTS, horizon=1, now=DayClock().now())
         assert result_store.advance_run(rows, made.id, 1, 10)
         assert not result_store.advance_run(rows, made.id, 1, 10)
         assert not result_store.advance_run(rows, made.id, 3, 10)

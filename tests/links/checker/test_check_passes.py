@@ -14,9 +14,9 @@ from links.registry.database import RegistryStore
 from links.registry.schema import passes as table
 from links.states import DEFAULT, LinkState
 from tests.support.check_rows import watch
-from tests.support.server_farm import Days
+from tests.support.server_farm import DayClock
 
-NOW = Days().now()
+NOW = DayClock().now()
 
 
 def _row(part: str, seconds: int, done: int) -> CheckRunRow:

@@ -23,9 +23,9 @@ from links.registry.pages import LinkRef, number_of
 from links.states import DEFAULT, LinkState
 from tests.support.check_rows import row_of, seen_of, watch
 from tests.support.server_farm import (
-    Days,
-    Decided,
-    Reply,
+    DayClock,
+    FixedMarks,
+    HostReply,
     ServerFarm,
     broken,
     checking,
@@ -46,7 +46,7 @@ async def farm() -> AsyncIterator[ServerFarm]:
 
 async def test_a_pass_looks_at_everything_that_is_due(store: RegistryStore, farm: ServerFarm) -> None:
     """Once each, and says when it is due again; what is not due yet is left alone."""
-    days = Days()
+    days = DayClock()
     names = [f"h{number}.example" for number in range(8)]
     urls = [f"http://{name}/{number}" for name in names for number in range(5)]
     ids = watch(store, urls, day=days.day)
@@ -64,7 +64,7 @@ async def test_a_pass_looks_at_everything_that_is_due(store: RegistryStore, farm
 
 async def test_links_are_counted_by_state_once_a_day(store: RegistryStore, farm: ServerFarm) -> None:
     """Counted when a run ends: a second run of the day leaves the counts, the next day's has its own."""
-    days = Days()
+    days = DayClock()
     farm.hosts["b.example"] = gone
     watch(store, ["http://a.example/1", "http://b.example/1"], day=days.day)
     first = days.day
@@ -85,9 +85,9 @@ async def test_links_are_counted_by_state_once_a_day(store: RegistryStore, farm:
 
 async def test_no_host_is_asked_closer_than_its_gap(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """Measured where the requests arrive: HEAD, GET and redirects from other hosts among them."""
-    days, gap_s = Days(), 0.05
+    days, gap_s = DayClock(), 0.05
     farm.hosts["get.example"] = no_head
-    farm.hosts["from.example"] = lambda _method, path: Reply(302, headers={"Location": f"http://get.example{path}"})
+    farm.hosts["from.example"] = lambda _method, path: HostReply(302, headers={"Location": f"http://get.example{path}"})
     names = ["get.example", "from.example", "other.example"]
     watch(sqlite_store, [f"http://{name}/{n}" for name in names for n in range(6)], day=days.day)
 
@@ -104,7 +104,7 @@ async def test_hosts_that_refuse_head_are_asked_by_get_for_200_days(
     sqlite_store: RegistryStore, farm: ServerFarm
 ) -> None:
     """What one URL showed serves all of the host's; then HEAD is tried again (W42)."""
-    days = Days()
+    days = DayClock()
     farm.hosts["a.example"] = no_head
     watch(sqlite_store, ["http://a.example/1"], day=days.day)
     watch(sqlite_store, ["http://a.example/2"], day=days.day + 1)
@@ -126,7 +126,7 @@ async def test_hosts_that_refuse_head_are_asked_by_get_for_200_days(
 
 async def test_a_lost_name_is_inferred_for_all_of_the_host(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """Marked as inferred; nobody asks again in the pass, and the next one asks again (W46)."""
-    days = Days()
+    days = DayClock()
     farm.lost.add("lost.example")
     ids = watch(sqlite_store, [f"http://lost.example/{number}" for number in range(6)], day=days.day)
 
@@ -146,7 +146,7 @@ async def test_a_lost_name_is_inferred_for_all_of_the_host(sqlite_store: Registr
 
 async def test_what_was_inferred_is_undone_by_the_next_pass(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """One look at each URL itself, and all failures are forgotten (W46)."""
-    days = Days()
+    days = DayClock()
     farm.hosts["a.example"] = broken
     ids = watch(sqlite_store, [f"http://a.example/{number}" for number in range(8)], day=days.day)
 
@@ -165,8 +165,8 @@ async def test_what_was_inferred_is_undone_by_the_next_pass(sqlite_store: Regist
 
 async def test_marked_urls_are_not_asked_for(store: RegistryStore, farm: ServerFarm) -> None:
     """They have the state that people gave them (B10, B11), and the mark is looked at again later."""
-    days = Days()
-    marks = Decided({"kept.example": LinkState.PERMALIVE, "never.example": LinkState.EXCLUDED})
+    days = DayClock()
+    marks = FixedMarks({"kept.example": LinkState.PERMALIVE, "never.example": LinkState.EXCLUDED})
     names = ["kept.example", "never.example", "other.example"]
     ids = watch(store, [f"http://{name}/" for name in names], day=days.day)
 
@@ -191,8 +191,8 @@ async def test_a_trusted_tag_has_links_looked_at_that_are_marked_alive(
     store: RegistryStore, farm: ServerFarm, trusts: bool, is_ours: bool, state: LinkState
 ) -> None:
     """B10: from the reading of the page that calls it dead on; without the tag the mark holds again."""
-    days, url = Days(), "http://kept.example/"
-    marks = Decided({"kept.example": LinkState.PERMALIVE})
+    days, url = DayClock(), "http://kept.example/"
+    marks = FixedMarks({"kept.example": LinkState.PERMALIVE})
     url_id = watch(store, [url], state=int(LinkState.PERMALIVE), due_day=None)[url]
     link = LinkRef(number_of(1, 7), url_id)
     tagged = CitationRow(link, "citation", flags=CitationFlag.DEAD)
@@ -218,8 +218,8 @@ async def test_a_trusted_tag_has_links_looked_at_that_are_marked_alive(
 
 async def test_what_people_set_for_urls_is_followed(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """What they are asked with, how often, and what it takes (A16); what nobody understands, not."""
-    days = Days()
-    marks = Decided(settings={"method": "get", "every_days": "2", "preset": "none"})
+    days = DayClock()
+    marks = FixedMarks(settings={"method": "get", "every_days": "2", "preset": "none"})
     url_id = watch(sqlite_store, ["http://a.example/"], day=days.day)["http://a.example/"]
 
     async with checking(sqlite_store, farm, ["a.example"], days=days, marks=marks) as checker:
@@ -231,8 +231,8 @@ async def test_what_people_set_for_urls_is_followed(sqlite_store: RegistryStore,
 
 async def test_a_host_that_wants_to_be_left_alone_is_put_off(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """All its URLs, for as long as it says; nothing is held against them."""
-    days = Days()
-    farm.hosts["busy.example"] = lambda _method, _path: Reply(429, headers={"Retry-After": "172800"})
+    days = DayClock()
+    farm.hosts["busy.example"] = lambda _method, _path: HostReply(429, headers={"Retry-After": "172800"})
     ids = watch(sqlite_store, [f"http://busy.example/{number}" for number in range(20)], day=days.day)
 
     async with checking(sqlite_store, farm, ["busy.example"], days=days) as checker:
@@ -249,11 +249,11 @@ async def test_a_url_that_came_too_soon_is_asked_again_in_the_pass(
     sqlite_store: RegistryStore, farm: ServerFarm
 ) -> None:
     """A 429 slows its host down; the URL that got it is looked at all the same, and booked once."""
-    days = Days()
+    days = DayClock()
     answers = iter([429])
 
-    def hurried(_method: str, _path: str) -> Reply:
-        return Reply(next(answers, 200), "<title>A page</title>There is something here.")
+    def hurried(_method: str, _path: str) -> HostReply:
+        return HostReply(next(answers, 200), "<title>A page</title>There is something here.")
 
     farm.hosts["hurried.example"] = hurried
     ids = watch(sqlite_store, [f"http://hurried.example/{number}" for number in range(2)], day=days.day)
@@ -267,7 +267,7 @@ async def test_a_url_that_came_too_soon_is_asked_again_in_the_pass(
 
 async def test_a_host_of_many_urls_is_read_on_by_itself(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """However few of them are held at a time, and whatever else is due."""
-    days = Days()
+    days = DayClock()
     many = [f"http://many.example/{number}" for number in range(60)]
     few = [f"http://h{number}.example/" for number in range(10)]
     watch(sqlite_store, many + few, day=days.day)
@@ -282,7 +282,7 @@ async def test_a_host_of_many_urls_is_read_on_by_itself(sqlite_store: RegistrySt
 
 async def test_a_limit_leaves_the_rest_due(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """And the pass open: the next one goes on with it."""
-    days = Days()
+    days = DayClock()
     names = [f"h{number}.example" for number in range(20)]
     watch(sqlite_store, [f"http://{name}/" for name in names], day=days.day)
 
@@ -296,7 +296,7 @@ async def test_a_limit_leaves_the_rest_due(sqlite_store: RegistryStore, farm: Se
 
 async def test_a_stop_keeps_what_was_begun(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """And begins nothing more."""
-    days = Days()
+    days = DayClock()
     names = [f"h{number}.example" for number in range(40)]
     ids = watch(sqlite_store, [f"http://{name}/" for name in names], day=days.day)
 
@@ -316,7 +316,7 @@ async def test_named_urls_are_looked_at_whether_due_or_not(sqlite_store: Registr
     from links.checker import due_urls
     from links.checker.check_run import CheckRun
 
-    days = Days()
+    days = DayClock()
     urls = [f"http://a.example/{number}" for number in range(5)]
     watch(sqlite_store, [*urls, "http://b.example/"], day=days.day + 5)
     with sqlite_store.reading() as rows:
@@ -335,7 +335,7 @@ async def test_a_link_that_dies_awaits_the_browser(
     sqlite_store: RegistryStore, farm: ServerFarm, fault: object
 ) -> None:
     """It is dying, never dead, until a browser has looked; a good look resets it."""
-    days = Days()
+    days = DayClock()
     farm.hosts["a.example"] = fault  # type: ignore[assignment]
     url_id = watch(sqlite_store, ["http://a.example/x"], day=days.day)["http://a.example/x"]
 
@@ -358,7 +358,7 @@ async def test_a_link_that_dies_awaits_the_browser(
 
 async def test_without_a_browser_a_link_dies_by_itself(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """Within four weeks of its last good look."""
-    days = Days()
+    days = DayClock()
     farm.hosts["a.example"] = gone
     url_id = watch(sqlite_store, ["http://a.example/x"], day=days.day)["http://a.example/x"]
 
@@ -372,7 +372,7 @@ async def test_without_a_browser_a_link_dies_by_itself(sqlite_store: RegistrySto
 
 async def test_an_outage_of_two_weeks_kills_nothing(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """Whatever the host answers meanwhile."""
-    days = Days()
+    days = DayClock()
     names = ["down.example", "error.example"]
     farm.hosts |= {"down.example": silent, "error.example": broken}
     ids = watch(sqlite_store, [f"http://{name}/" for name in names], day=days.day)
@@ -391,14 +391,14 @@ async def test_an_outage_of_two_weeks_kills_nothing(sqlite_store: RegistryStore,
     assert {row_of(sqlite_store, id_).state for id_ in ids.values()} == {LinkState.ALIVE}
 
 
-def _soft(_method: str, _path: str) -> Reply:
+def _soft(_method: str, _path: str) -> HostReply:
     """Whatever is asked for, the same page, with a good status."""
-    return Reply(200, "<title>Shop</title><p>Our catalogue has moved. Look around in our new shop.")
+    return HostReply(200, "<title>Shop</title><p>Our catalogue has moved. Look around in our new shop.")
 
 
 async def test_a_links_first_look_goes_closer(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """By GET, and beside an invented page: one that shows the same for anything awaits the browser."""
-    days = Days()
+    days = DayClock()
     farm.hosts["soft.example"] = _soft
     urls = [f"http://{name}.example/d/page.html" for name in ("soft", "fine")]
     ids = watch(sqlite_store, urls, day=days.day)
@@ -414,7 +414,7 @@ async def test_a_links_first_look_goes_closer(sqlite_store: RegistryStore, farm:
 
 async def test_a_look_that_waits_for_its_host_lets_others_ask(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """With one connection: the gap before a second request to a host is used for other hosts (W41)."""
-    days = Days()
+    days = DayClock()
     farm.hosts["get.example"] = no_head
     names = ["get.example", *(f"h{number}.example" for number in range(5))]
     watch(sqlite_store, [f"http://{name}/" for name in names], day=days.day)
@@ -433,7 +433,7 @@ async def test_without_files_fewer_are_asked_and_nothing_is_booked(
     sqlite_store: RegistryStore, farm: ServerFarm, caplog: pytest.LogCaptureFixture
 ) -> None:
     """EMFILE is our own fault: it is told loudly, and the URL is looked at a little later (W41)."""
-    days = Days()
+    days = DayClock()
     url = "http://a.example/"
     watch(sqlite_store, [url], day=days.day)
 
@@ -467,7 +467,7 @@ async def test_result_that_cannot_be_kept_costs_no_other(
     sqlite_store: RegistryStore, farm: ServerFarm, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is due again tomorrow, not pass after pass today; the log has its traceback."""
-    days = Days()
+    days = DayClock()
     ids = watch(sqlite_store, [f"http://a.example/{number}" for number in range(6)], day=days.day)
     bad = ids["http://a.example/3"]
 
@@ -498,7 +498,7 @@ async def test_results_that_can_never_be_kept_end_the_checks(
             raise OverflowError("int too large")
         return []
 
-    days = Days()
+    days = DayClock()
     watch(sqlite_store, [f"http://a.example/{number}" for number in range(6)], day=days.day)
     monkeypatch.setattr(result_store, "record_results", faulty)
     monkeypatch.setattr(result_writer, "INTERNAL_ERRORS", 3)
@@ -511,7 +511,7 @@ async def test_look_whose_end_cannot_be_noted_does_not_hold_up_its_pass(
     sqlite_store: RegistryStore, farm: ServerFarm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pass comes to its end, and the URL is due again tomorrow."""
-    days = Days()
+    days = DayClock()
     ids = watch(sqlite_store, [f"http://a.example/{number}" for number in range(4)], day=days.day)
     done, left = Timetable.done, [1]
 
@@ -534,7 +534,7 @@ async def test_pass_that_ends_by_an_internal_error_is_followed_by_another(
     sqlite_store: RegistryStore, farm: ServerFarm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Watching goes on."""
-    days, stop, errors = Days(), asyncio.Event(), [OverflowError("x")]
+    days, stop, errors = DayClock(), asyncio.Event(), [OverflowError("x")]
     ids = watch(sqlite_store, ["http://a.example/1"], day=days.day)
     fill = TimetableFeed.fill
 

@@ -8,7 +8,7 @@ from links.checker.check_run import CheckTally
 from links.checker.check_worker import check_continuously
 from links.registry.database import RegistryStore
 from tests.support.check_rows import watch as watch_urls
-from tests.support.server_farm import Days, ServerFarm, checking, running_server_farm
+from tests.support.server_farm import DayClock, ServerFarm, checking, running_server_farm
 
 pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
 
@@ -24,7 +24,7 @@ async def farm() -> AsyncIterator[ServerFarm]:
 
 async def test_a_watching_checker_looks_at_what_falls_due(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """Day after day, until it is stopped; what somebody adds meanwhile, too."""
-    days = Days()
+    days = DayClock()
     watch_urls(sqlite_store, ["http://h0.example/"], day=days.day)
     passed: list[int] = []
 

@@ -8,11 +8,11 @@ import pytest
 
 from links.checker import dns_resolver as module
 from links.checker.dns_resolver import DnsResolver, read_hosts
-from tests.links.name_server import NameServer, Records, naming
+from tests.links.name_server import NameRecords, NameServer, naming
 
 pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
 
-ONE = Records(["192.0.2.1"])
+ONE = NameRecords(["192.0.2.1"])
 
 
 def names_of(server: NameServer, **more: object) -> DnsResolver:
@@ -21,20 +21,20 @@ def names_of(server: NameServer, **more: object) -> DnsResolver:
 
 async def test_both_families_are_found() -> None:
     """A name's addresses are those of IPv4 and of IPv6."""
-    async with naming({"a.test": Records(["192.0.2.1", "2001:db8::1"])}) as server:
+    async with naming({"a.test": NameRecords(["192.0.2.1", "2001:db8::1"])}) as server:
         found = await names_of(server).addresses("a.test")
     assert {str(each) for each in found} == {"192.0.2.1", "2001:db8::1"}
 
 
 async def test_one_family_is_enough() -> None:
     """A name with addresses of IPv6 alone is found."""
-    async with naming({"a.test": Records(["2001:db8::1"])}) as server:
+    async with naming({"a.test": NameRecords(["2001:db8::1"])}) as server:
         assert await names_of(server).addresses("a.test") == (ipaddress.ip_address("2001:db8::1"),)
 
 
 async def test_aliases_are_followed() -> None:
     """The addresses behind a chain of aliases are the name's."""
-    zone = {"a.test": Records(["192.0.2.1"], aliases=["b.test", "c.test"])}
+    zone = {"a.test": NameRecords(["192.0.2.1"], aliases=["b.test", "c.test"])}
     async with naming(zone) as server:
         assert len(await names_of(server).addresses("a.test")) == 1
 
@@ -42,7 +42,7 @@ async def test_aliases_are_followed() -> None:
 async def test_thousands_of_addresses_are_cut() -> None:
     """An answer with thousands of records comes by TCP, and a few are kept."""
     many = [f"10.{high}.{low}.1" for high in range(12) for low in range(250)]
-    async with naming({"a.test": Records(many)}) as server:
+    async with naming({"a.test": NameRecords(many)}) as server:
         assert len(await names_of(server).addresses("a.test")) == module.ADDRESSES
 
 
@@ -67,7 +67,7 @@ async def test_the_hosts_file_comes_first(tmp_path: Path) -> None:
 
 async def test_closing_ends_what_is_asked() -> None:
     """Who closes waits for nobody's answer."""
-    async with naming({"a.test": Records(silent=True)}) as server:
+    async with naming({"a.test": NameRecords(silent=True)}) as server:
         names = names_of(server)
         waiting = asyncio.create_task(names.addresses("a.test"))
         while not server.asked:

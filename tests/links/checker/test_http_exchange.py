@@ -17,10 +17,10 @@ from links.check_result import CheckVerdict, StatusCode
 from links.checker.dns_resolver import DnsResolver
 from links.checker.http_probe import HttpProber
 from net.address_policy import Address
-from tests.links.name_server import NameServer, Records, naming
+from tests.links.name_server import NameRecords, NameServer, naming
 from tests.support.behaviour_servers import (
     Answering,
-    Request,
+    BehaviourRequest,
     Steps,
     always,
     moved,
@@ -35,8 +35,8 @@ pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
 HERE = ("127.0.0.0/8", "::1/128")
 
 
-def recording(seen: list[Request], answering: Answering) -> Answering:
-    def answer(request: Request) -> Steps:
+def recording(seen: list[BehaviourRequest], answering: Answering) -> Answering:
+    def answer(request: BehaviourRequest) -> Steps:
         seen.append(request)
         return answering(request)
 
@@ -62,7 +62,7 @@ async def port_of(resolve: dict[str, str]) -> int:
 )
 async def test_a_name_at_an_address_that_is_not_public_is_not_asked(address: str) -> None:
     """What a name server says is judged like any address: our refusal, and no evidence."""
-    async with naming({"a.test": Records([address])}) as server:
+    async with naming({"a.test": NameRecords([address])}) as server:
         found = await prober_by(server, allow=()).probe("http://a.test/")
     assert found.verdict is CheckVerdict.UNDECIDED
     assert found.code == StatusCode.NOT_ALLOWED
@@ -72,10 +72,10 @@ async def test_a_name_at_an_address_that_is_not_public_is_not_asked(address: str
 
 async def test_of_a_name_s_addresses_only_those_that_may_be_asked_are() -> None:
     """A private address beside a good one gets no connection."""
-    seen: list[Request] = []
+    seen: list[BehaviourRequest] = []
     async with serving({"a.test:1": recording(seen, always(reply()))}) as resolve:
         port = await port_of(resolve)
-        async with naming({"a.test": Records(["10.0.0.1", "127.0.0.1"])}) as server:
+        async with naming({"a.test": NameRecords(["10.0.0.1", "127.0.0.1"])}) as server:
             found = await prober_by(server).probe(f"http://a.test:{port}/")
     assert found.verdict is CheckVerdict.OK
     assert len(seen) == 1
@@ -83,12 +83,12 @@ async def test_of_a_name_s_addresses_only_those_that_may_be_asked_are() -> None:
 
 async def test_a_name_that_changes_its_address_between_hops_gains_nothing() -> None:
     """Each hop connects to an address that was judged for it (rebinding)."""
-    answers = iter([Records(["127.0.0.1"]), Records(["127.0.0.1"])])
+    answers = iter([NameRecords(["127.0.0.1"]), NameRecords(["127.0.0.1"])])
 
-    def rebinding(name: str) -> Records:
+    def rebinding(name: str) -> NameRecords:
         if name != "a.test":
-            return Records(["10.9.9.9"]) if name == "b.a.test" else Records()
-        return next(answers, Records(["10.9.9.9"]))
+            return NameRecords(["10.9.9.9"]) if name == "b.a.test" else NameRecords()
+        return next(answers, NameRecords(["10.9.9.9"]))
 
     async with serving({"a.test:1": always(moved("http://b.a.test/"))}) as resolve:
         port = await port_of(resolve)
@@ -106,7 +106,7 @@ async def test_our_own_addresses_are_refused_although_public() -> None:
         own.append(address)
         return True
 
-    async with naming({"a.test": Records(["93.184.216.34"])}) as server:
+    async with naming({"a.test": NameRecords(["93.184.216.34"])}) as server:
         names = DnsResolver(nameservers=[server.endpoint], hosts={})
         prober = HttpProber(Settings(), is_own=is_own, names=names)
         found = await prober.probe("http://a.test/")
@@ -118,7 +118,7 @@ async def test_a_dead_address_beside_a_live_one_does_not_matter() -> None:
     """The addresses of a name are tried in turn, of both families."""
     async with serving({"a.test:1": always(reply())}) as resolve:
         port = await port_of(resolve)
-        async with naming({"a.test": Records(["127.9.9.9", "127.0.0.1", "::1"])}) as server:
+        async with naming({"a.test": NameRecords(["127.9.9.9", "127.0.0.1", "::1"])}) as server:
             found = await prober_by(server).probe(f"http://a.test:{port}/")
     assert found.verdict is CheckVerdict.OK
 
@@ -129,7 +129,7 @@ async def test_a_host_of_ipv6_alone_is_asked() -> None:
         probe.bind(("::1", 0))  # the machine has IPv6
     async with serving({"a.test:1": always(reply())}, addresses={"a.test": "::1"}) as resolve:
         port = await port_of(resolve)
-        async with naming({"a.test": Records(["::1"])}) as server:
+        async with naming({"a.test": NameRecords(["::1"])}) as server:
             found = await prober_by(server).probe(f"http://a.test:{port}/")
     assert found.verdict is CheckVerdict.OK
 
@@ -140,7 +140,7 @@ async def test_a_machine_without_a_way_there_holds_nothing_against_a_link() -> N
     async def without_a_route(*_: object, **__: object) -> socket.socket:
         raise OSError(101, "Network is unreachable")
 
-    async with naming({"a.test": Records(["93.184.216.34"])}) as server:
+    async with naming({"a.test": NameRecords(["93.184.216.34"])}) as server:
         prober = prober_by(server)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("links.checker.http_exchange.aiohappyeyeballs.start_connection", without_a_route)
@@ -151,7 +151,7 @@ async def test_a_machine_without_a_way_there_holds_nothing_against_a_link() -> N
 
 async def test_blocked_hosts_are_not_asked() -> None:
     """``[egress] block`` and a way through another proxy keep a host from being asked."""
-    seen: list[Request] = []
+    seen: list[BehaviourRequest] = []
     async with serving({"a.test:80": recording(seen, always(reply()))}) as resolve:
         settings = settings_for(resolve)
         for egress in (
@@ -169,7 +169,7 @@ async def test_a_name_that_does_not_exist_is_gone_for_the_whole_host() -> None:
     """NXDOMAIN holds for all URLs of the host, and for no other when it ends a redirect."""
     async with serving({"a.test:1": always(moved("http://nobody.test/x"))}) as resolve:
         port = await port_of(resolve)
-        async with naming({"a.test": Records(["127.0.0.1"])}) as server:
+        async with naming({"a.test": NameRecords(["127.0.0.1"])}) as server:
             prober = prober_by(server)
             gone = await prober.probe("http://nobody.test:8080/x")
             led = await prober.probe(f"http://a.test:{port}/")
@@ -179,7 +179,7 @@ async def test_a_name_that_does_not_exist_is_gone_for_the_whole_host() -> None:
 
 async def test_what_is_sent_is_a_browser_s_request_with_an_honest_name() -> None:
     """Headers of a browser, whom to ask, and nothing that tells where somebody came from."""
-    seen: list[Request] = []
+    seen: list[BehaviourRequest] = []
     async with (
         serving({"a.test:80": recording(seen, always(reply(404)))}) as resolve,
         prober_for(settings_for(resolve)) as prober,
@@ -201,7 +201,7 @@ async def test_what_is_sent_is_a_browser_s_request_with_an_honest_name() -> None
 
 async def test_cookies_end_with_the_look() -> None:
     """What one look was given is not shown by the next."""
-    seen: list[Request] = []
+    seen: list[BehaviourRequest] = []
     answering = always(reply(Set_Cookie="who=you; Path=/"))
     async with (
         serving({"a.test:80": recording(seen, answering)}) as resolve,
@@ -214,7 +214,7 @@ async def test_cookies_end_with_the_look() -> None:
 
 async def test_cookies_go_to_no_other_site() -> None:
     """A cookie that names somebody else's domain is kept for who set it."""
-    seen: list[Request] = []
+    seen: list[BehaviourRequest] = []
     servers = {
         "a.test:80": always(moved("http://b.test/", Set_Cookie="who=you; Domain=b.test")),
         "b.test:80": recording(seen, always(reply())),
@@ -273,7 +273,7 @@ async def test_a_mistake_of_ours_is_held_against_no_link(caplog: pytest.LogCaptu
 async def test_a_name_server_that_is_slower_than_head_may_be_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A name whose servers keep silent is failing, although HEAD had no time to learn that."""
     monkeypatch.setattr("links.checker.dns_resolver.LOOKUP_S", 1.0)
-    async with naming({"a.test": Records(silent=True)}) as server:
+    async with naming({"a.test": NameRecords(silent=True)}) as server:
         settings = Settings(links=LinksSettings(timeout_s=2.4))
         names = DnsResolver(nameservers=[server.endpoint], hosts={})
         prober = HttpProber(settings, is_own=lambda _: False, names=names)
@@ -338,7 +338,7 @@ async def test_ending_a_look_leaves_nothing_open() -> None:
 
 async def test_no_more_files_is_no_word_on_any_host() -> None:
     """Neither on the way there nor at the name server: this process may open no more (W41)."""
-    async with naming({"a.test": Records(["127.0.0.1"])}) as server:
+    async with naming({"a.test": NameRecords(["127.0.0.1"])}) as server:
         prober = prober_by(server)
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         lowest = os.dup(0)

@@ -6,9 +6,9 @@ import pytest
 
 from links.check_result import CheckResult, CheckVerdict
 from tests.links.behaviours.alive import ALIVE
-from tests.links.behaviours.certificates import Certificates
+from tests.links.behaviours.certificates import CertificateKinds
 from tests.links.behaviours.others import GONE, INVALID, REFUSED, SUSPECT, TEMPORARY, UNDECIDED
-from tests.support.behaviour_servers import Behaviour, closed_port, prober_for, serving, settings_for
+from tests.support.behaviour_servers import ServerBehaviour, closed_port, prober_for, serving, settings_for
 
 pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
 
@@ -16,8 +16,8 @@ HELD_AGAINST_A_LINK = (CheckVerdict.GONE, CheckVerdict.FAILING)
 
 
 @pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return Certificates(tmp_path_factory.mktemp("certificates"))
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> CertificateKinds:
+    return CertificateKinds(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture
@@ -25,12 +25,12 @@ def nobody() -> Iterable[int]:
     yield from closed_port()
 
 
-def each(behaviours: Iterable[Behaviour]) -> pytest.MarkDecorator:
+def each(behaviours: Iterable[ServerBehaviour]) -> pytest.MarkDecorator:
     found = tuple(behaviours)
     return pytest.mark.parametrize("behaviour", found, ids=[one.name for one in found])
 
 
-async def seen(behaviour: Behaviour, certificates: Certificates, nobody: int) -> CheckResult:
+async def seen(behaviour: ServerBehaviour, certificates: CertificateKinds, nobody: int) -> CheckResult:
     def context(host: str):  # type: ignore[no-untyped-def]
         return None if behaviour.tls == "none" else certificates.context(behaviour.tls, host)
 
@@ -41,7 +41,7 @@ async def seen(behaviour: Behaviour, certificates: Certificates, nobody: int) ->
             return await prober.probe(behaviour.url, get_only=behaviour.get_only)
 
 
-def agrees(found: CheckResult, behaviour: Behaviour) -> None:
+def agrees(found: CheckResult, behaviour: ServerBehaviour) -> None:
     assert found.verdict is behaviour.verdict, found
     assert found.note.startswith(behaviour.note), found
     assert {name: getattr(found, name) for name in behaviour.facts} == behaviour.facts, found
@@ -50,7 +50,7 @@ def agrees(found: CheckResult, behaviour: Behaviour) -> None:
 
 @each(ALIVE)
 async def test_what_is_alive_is_never_held_against_a_link(
-    behaviour: Behaviour, certificates: Certificates, nobody: int
+    behaviour: ServerBehaviour, certificates: CertificateKinds, nobody: int
 ) -> None:
     """A page that readers get is OK, however the server says so."""
     found = await seen(behaviour, certificates, nobody)
@@ -59,34 +59,40 @@ async def test_what_is_alive_is_never_held_against_a_link(
 
 
 @each(GONE)
-async def test_what_is_gone_is_seen_to_be_gone(behaviour: Behaviour, certificates: Certificates, nobody: int) -> None:
+async def test_what_is_gone_is_seen_to_be_gone(
+    behaviour: ServerBehaviour, certificates: CertificateKinds, nobody: int
+) -> None:
     """A page that the server denies is GONE, by the word of a GET."""
     agrees(await seen(behaviour, certificates, nobody), behaviour)
 
 
 @each(TEMPORARY)
-async def test_what_may_pass_is_failing(behaviour: Behaviour, certificates: Certificates, nobody: int) -> None:
+async def test_what_may_pass_is_failing(
+    behaviour: ServerBehaviour, certificates: CertificateKinds, nobody: int
+) -> None:
     """No answer, or an error of the server, is FAILING and no more."""
     agrees(await seen(behaviour, certificates, nobody), behaviour)
 
 
 @each(REFUSED)
 async def test_who_refuses_us_is_not_held_against_a_link(
-    behaviour: Behaviour, certificates: Certificates, nobody: int
+    behaviour: ServerBehaviour, certificates: CertificateKinds, nobody: int
 ) -> None:
     """An answer that is kept from us says nothing of the page."""
     agrees(await seen(behaviour, certificates, nobody), behaviour)
 
 
 @each(UNDECIDED)
-async def test_what_says_nothing_decides_nothing(behaviour: Behaviour, certificates: Certificates, nobody: int) -> None:
+async def test_what_says_nothing_decides_nothing(
+    behaviour: ServerBehaviour, certificates: CertificateKinds, nobody: int
+) -> None:
     """A host that asks to wait, and what we ourselves refuse, is UNDECIDED."""
     agrees(await seen(behaviour, certificates, nobody), behaviour)
 
 
 @each(SUSPECT)
 async def test_what_may_be_no_page_is_suspected_only(
-    behaviour: Behaviour, certificates: Certificates, nobody: int
+    behaviour: ServerBehaviour, certificates: CertificateKinds, nobody: int
 ) -> None:
     """A good answer that may be an error page is SUSPECT: the browser decides."""
     agrees(await seen(behaviour, certificates, nobody), behaviour)
@@ -94,7 +100,7 @@ async def test_what_may_be_no_page_is_suspected_only(
 
 @each(INVALID)
 async def test_what_nobody_can_ask_for_is_invalid(
-    behaviour: Behaviour, certificates: Certificates, nobody: int
+    behaviour: ServerBehaviour, certificates: CertificateKinds, nobody: int
 ) -> None:
     """What breaks the rules of URLs is never asked for (W48)."""
     agrees(await seen(behaviour, certificates, nobody), behaviour)

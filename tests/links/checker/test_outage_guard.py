@@ -8,14 +8,14 @@ from links.checker.outage_guard import OutageGuard
 from links.checker.result_store import UrlCheckResult
 from links.registry.urls import UrlRow
 from tests.support.check_rows import url_row
-from tests.support.server_farm import Days
+from tests.support.server_farm import DayClock
 
 
 def _result(number: int, *, answers: bool) -> tuple[UrlRow, UrlCheckResult]:
     url = url_row(f"http://h{number % 7}.example/{number}", id=number)
     verdict = CheckVerdict.OK if answers else CheckVerdict.FAILING
     finding = CheckResult(1, verdict, CheckMethod.GET, http=200 if answers else None)
-    return url, UrlCheckResult(number, finding, Days().now())
+    return url, UrlCheckResult(number, finding, DayClock().now())
 
 
 @given(st.lists(st.booleans(), max_size=60))

@@ -27,9 +27,9 @@ from links.registry.quirks import HostQuirk, quirks_of
 from links.registry.schema import observations, reports, url_quirks, urls, wikis
 from links.registry.urls import require_observed
 from links.states import DEFAULT, DEWIKI, IABOT, LinkState
-from tests.links.rows import Rows
+from tests.links.rows import RegistryRows
 from tests.support.check_rows import row_of, seen_of, url_row, watch
-from tests.support.server_farm import Days
+from tests.support.server_farm import DayClock
 
 FINE = CheckResult(StatusCode.FINE, CheckVerdict.OK, CheckMethod.GET, http=200, mime="text/html")
 GONE = CheckResult(StatusCode.NOT_FOUND, CheckVerdict.GONE, CheckMethod.GET, http=404)
@@ -39,7 +39,7 @@ URL = "http://a.example/x"
 
 def _book(store: RegistryStore, url_id: int, finding: CheckResult, day: int) -> RecordedResult:
     with store.writing() as rows:
-        return record_results(rows, [UrlCheckResult(url_id, finding, Days(day).now())], WITH_BROWSER)[0]
+        return record_results(rows, [UrlCheckResult(url_id, finding, DayClock(day).now())], WITH_BROWSER)[0]
 
 
 def _dying(store: RegistryStore, url_id: int) -> int:
@@ -69,7 +69,7 @@ def test_a_link_is_dead_when_the_browser_fails_at_it_too(store: RegistryStore) -
 @pytest.mark.parametrize(("api", "is_wanted"), [("https://w.example/api.php", True), ("", False)])
 def test_what_comes_to_life_is_to_be_archived(store: RegistryStore, api: str, is_wanted: bool) -> None:
     """Once each time, by the wiki whose page has it, when that is watched."""
-    there = Rows(store)
+    there = RegistryRows(store)
     there.add_wiki()
     there.add_page(1 << PAGE_BITS | 7, [URL])
     with store.writing() as rows:
@@ -78,7 +78,7 @@ def test_what_comes_to_life_is_to_be_archived(store: RegistryStore, api: str, is
 
     def wanted_then() -> list[ArchivePriority]:
         with store.writing() as rows:
-            found = due_links(rows, 1, now=Days(9_000).now(), limit=5)
+            found = due_links(rows, 1, now=DayClock(9_000).now(), limit=5)
             forget_links(rows, [LinkRef(row.page, row.url_id) for row in found])
         return [row.priority for row in found]
 
@@ -119,7 +119,7 @@ def test_looks_that_change_nothing_leave_no_rows(sqlite_store: RegistryStore) ->
     seen = seen_of(sqlite_store, url_id)
     assert len(seen) == OBSERVATIONS
     assert {row.verdict for row in seen} == {"gone"}
-    last = int(Days(257).now().timestamp())
+    last = int(DayClock(257).now().timestamp())
     assert seen[-1].moment == last
 
 
@@ -185,7 +185,7 @@ def test_moves_and_bad_certificates_are_kept_of_urls(sqlite_store: RegistryStore
 def test_several_results_of_one_url_count_one_after_the_other(sqlite_store: RegistryStore) -> None:
     """In one batch as in several."""
     url_id = watch(sqlite_store, [URL])[URL]
-    moments = [Days(100).now() + timedelta(days=3 * number) for number in range(3)]
+    moments = [DayClock(100).now() + timedelta(days=3 * number) for number in range(3)]
 
     with sqlite_store.writing() as rows:
         booked = record_results(rows, [UrlCheckResult(url_id, GONE, each) for each in moments], WITH_BROWSER)
@@ -211,7 +211,7 @@ def test_a_url_that_is_watched_no_more_is_passed_over(sqlite_store: RegistryStor
     url_id = watch(sqlite_store, [URL])[URL]
 
     with sqlite_store.writing() as rows:
-        results = [UrlCheckResult(url_id, FINE, Days(9).now()), UrlCheckResult(url_id + 7, FINE, Days(9).now())]
+        results = [UrlCheckResult(url_id, FINE, DayClock(9).now()), UrlCheckResult(url_id + 7, FINE, DayClock(9).now())]
         assert [each.url_id for each in record_results(rows, results, WITH_BROWSER)] == [url_id]
 
 

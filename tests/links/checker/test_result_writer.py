@@ -8,7 +8,7 @@ from links.checker import check_run
 from links.registry.database import RegistryStore
 from links.states import LinkState
 from tests.support.check_rows import row_of, seen_of, watch
-from tests.support.server_farm import Days, ServerFarm, checking, running_server_farm, silent
+from tests.support.server_farm import DayClock, ServerFarm, checking, running_server_farm, silent
 
 NAMES = [f"h{number}.example" for number in range(30)]
 ALIVE = [f"alive{number}.example" for number in range(5)]
@@ -20,7 +20,7 @@ async def farm() -> AsyncIterator[ServerFarm]:
         yield running
 
 
-def _watched(store: RegistryStore, days: Days) -> dict[str, int]:
+def _watched(store: RegistryStore, days: DayClock) -> dict[str, int]:
     """Thirty hosts that are due, and five that were alive yesterday."""
     watch(
         store,
@@ -37,7 +37,7 @@ async def test_an_outage_of_ours_is_nobodys_failure(
 ) -> None:
     """Nobody answers, not even who did lately: it is waited for, and all are looked at again."""
     monkeypatch.setattr(check_run, "_OUTAGE_S", 0.05)
-    days = Days()
+    days = DayClock()
     ids = _watched(sqlite_store, days)
     farm.hosts |= dict.fromkeys(NAMES + ALIVE, silent)
 
@@ -58,7 +58,7 @@ async def test_hosts_that_are_down_while_others_answer_have_failed(
     sqlite_store: RegistryStore, farm: ServerFarm
 ) -> None:
     """However many they are: those that were alive lately still are."""
-    days = Days()
+    days = DayClock()
     ids = _watched(sqlite_store, days)
     farm.hosts |= dict.fromkeys(NAMES, silent)
 
@@ -73,7 +73,7 @@ async def test_a_registry_that_knows_nobody_alive_believes_what_it_sees(
     sqlite_store: RegistryStore, farm: ServerFarm
 ) -> None:
     """There is nobody to ask."""
-    days = Days()
+    days = DayClock()
     watch(sqlite_store, [f"http://{name}/" for name in NAMES], day=days.day)
     farm.hosts |= dict.fromkeys(NAMES, silent)
 

@@ -14,7 +14,7 @@ from links.registry.schema import replacements, urls
 from links.states import LinkState
 from links.url_parts import bucket_of
 from tests.support.check_rows import row_of, watch
-from tests.support.server_farm import Days, ServerFarm, checking, running_server_farm
+from tests.support.server_farm import DayClock, ServerFarm, checking, running_server_farm
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ async def test_proposed_replacements_are_looked_at_in_the_own_part(
     sqlite_store: RegistryStore, farm: ServerFarm
 ) -> None:
     """Those of other parts are other checkers' (W17)."""
-    days = Days()
+    days = DayClock()
     mine = "good.example"
     part = HostShare(bucket_of(mine) % 2 + 1, 2)
     names = [mine, next(f"h{n}.example" for n in range(99) if not part.has(bucket_of(f"h{n}.example")))]
@@ -56,7 +56,7 @@ async def test_proposed_replacements_are_looked_at_in_the_own_part(
 
 async def test_the_registry_is_cleared_once_a_day(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """By the checker of the first part alone: what no page has had for long goes (W39)."""
-    days = Days()
+    days = DayClock()
     watch(sqlite_store, ["http://old.example/"], day=days.day - 101, due_day=None)
 
     async with checking(sqlite_store, farm, [], days=days) as checker:
@@ -74,7 +74,7 @@ async def test_the_registry_is_cleared_once_a_day(sqlite_store: RegistryStore, f
 
 async def test_marks_that_have_expired_are_taken_back(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """Once a day; their links are watched again (B10)."""
-    days = Days()
+    days = DayClock()
     ids = watch(sqlite_store, ["http://kept.example/"], state=int(LinkState.PERMALIVE), due_day=None)
     over = int(days.now().timestamp()) - 1
     mark = LinkMark(0, MarkKind.PERMALIVE, "kept.example", "because", "operator", 1, expires=over)
@@ -91,7 +91,7 @@ async def test_marks_that_have_expired_are_taken_back(sqlite_store: RegistryStor
 
 async def test_a_stop_ends_the_chores(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
     """Nothing is looked at any more."""
-    days = Days()
+    days = DayClock()
     ids = watch(sqlite_store, ["http://dead.example/"], state=int(LinkState.DEAD), due_day=None)
     _propose(sqlite_store, ids["http://dead.example/"], "http://good.example/new")
     stopped = asyncio.Event()

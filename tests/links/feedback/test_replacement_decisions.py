@@ -156,7 +156,7 @@ def test_the_same_page_by_https_is_a_replacement(sqlite_store: RegistryStore) ->
         assert propose_replacement(rows, "http://example.org/old", OLD, ONE, NOW).address == OLD
 
 
-class _Archive:
+class _ArchiveStub:
     """Keeps what is at archive.example.net, of the right URL."""
 
     def __call__(self, _connection: object, url: UrlRow, address: str, _now: object) -> str:
@@ -166,7 +166,7 @@ class _Archive:
 
 def test_a_copy_in_an_archive_goes_to_the_copies(sqlite_store: RegistryStore) -> None:
     """It takes no place, so that another URL can still be proposed (W17)."""
-    around = ProposalContext(archives=_Archive())
+    around = ProposalContext(archives=_ArchiveStub())
     with sqlite_store.writing() as rows:
         (url_id,) = watch(rows, OLD)
         done = propose_replacement(rows, OLD, f"https://archive.example.net/2020/{OLD}", ONE, NOW, around)

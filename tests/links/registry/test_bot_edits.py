@@ -44,7 +44,7 @@ from links.registry.bot_edits import (
 from links.registry.database import RegistryStore
 from links.registry.pages import LinkRef, number_of
 from links.states import LinkState
-from tests.links.rows import TODAY, Rows
+from tests.links.rows import TODAY, RegistryRows
 from tests.support.examples import examples
 from tests.support.services.registries import open_registry
 from wiki.wikitext.citation_model import RepairKind
@@ -215,7 +215,7 @@ def test_who_undid_an_edit_is_heard_once(store: RegistryStore) -> None:
 
 def test_a_link_that_lives_again_is_found_by_its_page(store: RegistryStore) -> None:
     """Of edits that stand, and of changes that were not undone."""
-    book = Rows(store)
+    book = RegistryRows(store)
     book.add_wiki()
     urls = book.add_urls({"https://a.example/": LinkState.ALIVE, "https://b.example/": LinkState.DEAD})
     live, dead = urls.values()
@@ -236,7 +236,7 @@ def test_a_link_is_looked_at_today(store: RegistryStore) -> None:
 
     from links.registry.schema import urls
 
-    book = Rows(store)
+    book = RegistryRows(store)
     ids = list(book.add_urls({f"https://{name}.example/": LinkState.DEAD for name in "abc"}).values())
     with store.writing() as rows:
         for number, due in zip(ids, (TODAY + 9, TODAY - 1, None), strict=True):

@@ -33,7 +33,7 @@ from links.registry.wikis import ensure_wiki, parse_wiki
 from links.rules.link_class import classify_link
 from links.states import LinkState
 from tests.support.check_rows import watch
-from tests.support.server_farm import Days
+from tests.support.server_farm import DayClock
 from tests.support.services.registries import open_registry
 from weboid.cli.main import weboid
 
@@ -64,7 +64,7 @@ def test_a_pages_dead_link_tag_counts_where_it_is_trusted(
     with store.writing() as rows:
         put_citations(rows, [1], [CitationRow(LinkRef(1, url_id), "citation", flags=said)], day=100)
         fine, gone = (
-            record_results(rows, [UrlCheckResult(url_id, each, Days(day).now())], rules)[0]
+            record_results(rows, [UrlCheckResult(url_id, each, DayClock(day).now())], rules)[0]
             for day, each in ((100, FINE), (107, GONE))
         )
 

@@ -14,7 +14,7 @@ from links.checker.due_urls import ALL_HOSTS, LeaseHeldError, LeaseLostError
 from links.checker.result_writer import LeaseHolder
 from links.registry.database import RegistryStore, RegistryThread
 from links.registry.schema import hosts, leases
-from tests.support.server_farm import Days
+from tests.support.server_farm import DayClock
 
 HOST = {"name": "example.org", "domain_index": "org.example.", "domain": "example.org", "bucket": 1}
 
@@ -45,7 +45,7 @@ def test_a_block_that_fails_keeps_nothing(store: RegistryStore) -> None:
 
 async def test_a_checker_that_waits_ends_when_its_lease_is_taken(sqlite_store: RegistryStore) -> None:
     """Whatever it does between its passes is broken off, with the reason."""
-    days = Days()
+    days = DayClock()
     with closing(RegistryThread(sqlite_store, monotonic=days.monotonic)) as registry:
         mine = LeaseHolder(registry, [ALL_HOSTS], "mine", clock=days, length_s=0)  # renewed all the time
         await mine.take()
@@ -60,7 +60,7 @@ async def test_a_checker_that_waits_ends_when_its_lease_is_taken(sqlite_store: R
             await wait()
 
 
-class _Running(Days):
+class _MinuteClock(DayClock):
     """A clock on which a minute passes each time that somebody looks at it."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class _Running(Days):
 
 async def test_a_dead_checkers_part_is_taken_when_its_lease_is_over(sqlite_store: RegistryStore) -> None:
     """Whoever comes waits for that, and tells whom it waits for."""
-    days, clock = Days(), _Running()
+    days, clock = DayClock(), _MinuteClock()
     holders: list[str] = []
     with closing(RegistryThread(sqlite_store, monotonic=days.monotonic)) as registry:
         await LeaseHolder(registry, [ALL_HOSTS], "dead", clock=days).take()
@@ -90,7 +90,7 @@ async def test_a_dead_checkers_part_is_taken_when_its_lease_is_over(sqlite_store
 
 async def test_a_living_checkers_part_is_not_taken(sqlite_store: RegistryStore) -> None:
     """It renewed its lease while the other waited, who then gives up."""
-    days, clock = Days(), _Running()
+    days, clock = DayClock(), _MinuteClock()
     with closing(RegistryThread(sqlite_store, monotonic=days.monotonic)) as registry:
         living = LeaseHolder(registry, [ALL_HOSTS], "living", clock=clock, length_s=3600)
         await living.take()

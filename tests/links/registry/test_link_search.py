@@ -35,7 +35,7 @@ from links.rules.link_pattern import (
 )
 from links.states import LinkState
 from links.url_parts import url_parts_of
-from tests.links.rows import Rows
+from tests.links.rows import RegistryRows
 from tests.support.examples import examples
 
 
@@ -64,7 +64,7 @@ def every(store: RegistryStore, pattern: str, wanted: LinkQuery | None = None, *
 
 def test_links_come_with_their_pages(store: RegistryStore) -> None:
     """Both schemes together, in the order of hosts and paths, with the wikis' names."""
-    rows = Rows(store)
+    rows = RegistryRows(store)
     rows.add_wiki()
     rows.add_wiki(2, "other", farm_id=2)
     rows.add_page(1, ["https://test.com/b", "http://test.com/a", "http://www.test.com/"])
@@ -80,7 +80,7 @@ def test_links_come_with_their_pages(store: RegistryStore) -> None:
 
 def test_a_search_can_be_narrowed(store: RegistryStore) -> None:
     """By wiki, by namespace, and by what a reader finds there (W03, W04)."""
-    rows = Rows(store)
+    rows = RegistryRows(store)
     rows.add_wiki()
     rows.add_wiki(2, "other")
     rows.add_urls({f"http://test.com/{state.name}": state for state in LinkState})
@@ -104,7 +104,7 @@ def test_a_link_of_many_pages_shows_some(
 ) -> None:
     """And says that there are more, whether its pages are read with others' or alone."""
     monkeypatch.setattr(link_search, "_PAGES_AT_ONCE", at_once)
-    rows = Rows(sqlite_store)
+    rows = RegistryRows(sqlite_store)
     rows.add_wiki()
     for number in range(1, link_search.PAGES_SHOWN + 3):
         rows.add_page(number, ["http://test.com/", f"http://test.com/{number}"])
@@ -117,7 +117,7 @@ def test_a_link_of_many_pages_shows_some(
 
 def test_pages_that_lost_a_link_are_not_shown(sqlite_store: RegistryStore) -> None:
     """A reference that is gone keeps its row for a while (W64)."""
-    rows = Rows(sqlite_store)
+    rows = RegistryRows(sqlite_store)
     rows.add_wiki()
     rows.add_page(1, ["http://test.com/"])
     with sqlite_store.writing() as connection:
@@ -137,7 +137,7 @@ def test_parts_of_an_answer_are_together_the_whole(store: RegistryStore, limit: 
         )
     ]
     cited += [f"http://{number}.test.com/none" for number in range(30)]
-    Rows(store).add_urls(dict.fromkeys(cited, LinkState.ALIVE))
+    RegistryRows(store).add_urls(dict.fromkeys(cited, LinkState.ALIVE))
 
     found = every(store, "*.test.com/a", limit=limit)
 
@@ -150,7 +150,7 @@ def test_a_long_search_pauses_and_goes_on(store: RegistryStore, monkeypatch: pyt
     """One call looks at a bounded number of links and hosts, however few are good."""
     monkeypatch.setattr(link_search, "SCAN_LIMIT", 50)
     cited = {f"http://{n}.test.com/{n}": LinkState.ALIVE for n in range(300)}
-    Rows(store).add_urls({**cited, "http://z.test.com/x": LinkState.DEAD})
+    RegistryRows(store).add_urls({**cited, "http://z.test.com/x": LinkState.DEAD})
     wanted = LinkQuery(states=frozenset({LinkState.DEAD}))
 
     first = search(store, "*.test.com", wanted)
@@ -165,7 +165,7 @@ def test_a_host_of_many_links_is_read_to_its_end(store: RegistryStore) -> None:
     """Few of them are wanted, and the last is one; so is one of the host behind it."""
     cited = {f"http://a.test.com/{n:05}": LinkState.ALIVE for n in range(4 * link_search.LIMIT)}
     dead = {"http://a.test.com/1": LinkState.DEAD, "http://b.test.com/": LinkState.DEAD}
-    Rows(store).add_urls({**cited, **dead})
+    RegistryRows(store).add_urls({**cited, **dead})
     wanted = LinkQuery(states=frozenset({LinkState.DEAD}))
 
     assert every(store, "*.test.com", wanted) == list(dead)
@@ -175,7 +175,7 @@ def test_a_host_of_many_links_is_read_to_its_end(store: RegistryStore) -> None:
 
 def test_a_search_goes_on_where_rows_came_and_went(sqlite_store: RegistryStore) -> None:
     """A place is one in the order of links, whether or not that link is still there."""
-    rows = Rows(sqlite_store)
+    rows = RegistryRows(sqlite_store)
     rows.add_urls({f"http://test.com/{letter}": LinkState.ALIVE for letter in "abcd"})
     with sqlite_store.reading() as connection:
         after = search_links(connection, parse_link_pattern("test.com"), limit=2).after
@@ -205,7 +205,7 @@ def test_a_forged_place_is_refused(sqlite_store: RegistryStore, after: str) -> N
 def test_long_paths_are_told_apart_beyond_what_the_index_keeps(store: RegistryStore) -> None:
     """8 KB URLs that differ in their last letters only."""
     long = "http://test.com/" + "x" * 8_000
-    Rows(store).add_urls({f"{long}{end}": LinkState.ALIVE for end in ("a", "b", "ab")})
+    RegistryRows(store).add_urls({f"{long}{end}": LinkState.ALIVE for end in ("a", "b", "ab")})
 
     assert every(store, long, limit=1) == [f"{long}{end}" for end in ("a", "b", "ab")]
     assert every(store, long + "a") == [f"{long}a", f"{long}ab"]
@@ -214,7 +214,7 @@ def test_long_paths_are_told_apart_beyond_what_the_index_keeps(store: RegistrySt
 
 def test_every_question_uses_an_index(store: RegistryStore) -> None:
     """However many links there are, none is read that lies outside of the ranges."""
-    rows = Rows(store)
+    rows = RegistryRows(store)
     rows.add_wiki()
     rows.add_urls({f"http://{n % 50}.test.com/{n}": LinkState.ALIVE for n in range(2_000)})
     for number in range(1, 150):
@@ -317,7 +317,7 @@ def test_the_ranges_find_what_a_plain_comparison_finds(
         for table in ("link_hosts", "link_urls"):
             connection.execute(text(f"DELETE FROM {table}"))
     spelled = {f"{s}://{h}{p}/{path}": (s, h, p, path) for s, h, p, path in cited}
-    Rows(store).add_urls(dict.fromkeys(spelled, LinkState.ALIVE))
+    RegistryRows(store).add_urls(dict.fromkeys(spelled, LinkState.ALIVE))
 
     for pattern in patterns:
         scheme, host, port, path = pattern

@@ -17,8 +17,8 @@ from links.registry.wikis import encoded_title
 from links.rules.link_pattern import parse_link_pattern
 from links.rules.spam_list import SpamList, SpamListKind, SpamLists
 from links.url_parts import domain_index, url_parts_of
-from tests.links.rows import Rows
-from tests.support.sites.mediawiki import Wiki, running_wiki
+from tests.links.rows import RegistryRows
+from tests.support.sites.mediawiki import RunningWiki, running_wiki
 
 pytestmark = pytest.mark.slow
 
@@ -94,13 +94,13 @@ SPAM_URLS = [
 
 
 @pytest.fixture(scope="module")
-def wiki() -> Iterator[Wiki]:
+def wiki() -> Iterator[RunningWiki]:
     """A wiki of its own."""
     with running_wiki() as running:
         yield running
 
 
-def asked(wiki: Wiki, php: str, data: Any) -> Any:
+def asked(wiki: RunningWiki, php: str, data: Any) -> Any:
     """What the PHP makes of the data, which is `$d` there; its answer is `$r`."""
     (wiki.folder / "data.json").write_text(json.dumps(data))
     script = wiki.folder / "asked.php"
@@ -111,7 +111,7 @@ def asked(wiki: Wiki, php: str, data: Any) -> Any:
     return json.loads(said.split("ANSWER")[1].split("END")[0])
 
 
-def test_a_pattern_finds_what_mediawikis_finds(wiki: Wiki) -> None:
+def test_a_pattern_finds_what_mediawikis_finds(wiki: RunningWiki) -> None:
     """Every pattern by every URL, under both schemes; the differences are the ones that are told."""
     php = (
         "$r = []; foreach ( $d['patterns'] as $p ) { "
@@ -150,7 +150,7 @@ def test_a_pattern_finds_what_mediawikis_finds(wiki: Wiki) -> None:
     assert different == []
 
 
-def test_hosts_stand_in_mediawikis_index(wiki: Wiki) -> None:
+def test_hosts_stand_in_mediawikis_index(wiki: RunningWiki) -> None:
     """Byte for byte, so that a table of theirs and ours can be laid side by side (X08)."""
     parts = "fn ( $i ) => implode( '', (array)$i )"  # host and path apart since MediaWiki 1.40
     php = f"$r = array_map( fn ( $u ) => array_map( {parts}, LinkFilter::makeIndexes( $u ) ), $d );"
@@ -162,14 +162,14 @@ def test_hosts_stand_in_mediawikis_index(wiki: Wiki) -> None:
         assert [each[: len(index)] for each in indexes] == [index]
 
 
-def test_titles_are_escaped_as_mediawiki_does(wiki: Wiki) -> None:
+def test_titles_are_escaped_as_mediawiki_does(wiki: RunningWiki) -> None:
     """As they stand in the address of an interwiki link (W49)."""
     php = "$r = array_map( fn ( $t ) => wfUrlencode( strtr( $t, ' ', '_' ) ), $d );"
 
     assert asked(wiki, php, TITLES) == list(map(encoded_title, TITLES))
 
 
-def test_spam_lists_name_what_the_extension_names(wiki: Wiki) -> None:
+def test_spam_lists_name_what_the_extension_names(wiki: RunningWiki) -> None:
     """The same fragments by the same URLs (W52)."""
     php = (
         "require_once getenv( 'WIKI_CODE' ) . '/extensions/SpamBlacklist/includes/BaseBlacklist.php'; "
@@ -188,14 +188,14 @@ def test_spam_lists_name_what_the_extension_names(wiki: Wiki) -> None:
     assert dict(zip(SPAM_URLS, ours, strict=True)) == dict(zip(SPAM_URLS, theirs, strict=True))
 
 
-def answer(wiki: Wiki, **asked: str) -> Any:
+def answer(wiki: RunningWiki, **asked: str) -> Any:
     """What the wiki's API says."""
     query = urlencode({"action": "query", "format": "json", "formatversion": "2", **asked})
     with urllib.request.urlopen(f"{wiki.api()}?{query}", timeout=120) as said:
         return json.load(said)["query"]
 
 
-def test_a_search_finds_what_the_wikis_own_api_finds(wiki: Wiki, sqlite_store: RegistryStore) -> None:
+def test_a_search_finds_what_the_wikis_own_api_finds(wiki: RunningWiki, sqlite_store: RegistryStore) -> None:
     """A page is saved there, its links are fed to the registry, and both are asked (W03, X11).
 
     Patterns with a path behind a wildcard are left out, since the API drops such paths, and so are
@@ -207,7 +207,7 @@ def test_a_search_finds_what_the_wikis_own_api_finds(wiki: Wiki, sqlite_store: R
     cited = [url for url in URLS if "/X" not in url]
     wiki.maintain("edit.php", "--user", "Admin", "Cited", text="\n".join(f"[{u} x]" for u in cited))
     found = answer(wiki, prop="extlinks", titles="Cited", ellimit="max")["pages"][0]["extlinks"]
-    rows = Rows(sqlite_store)
+    rows = RegistryRows(sqlite_store)
     rows.add_wiki()
     rows.add_page(1, [fetch_key(each["url"]) for each in found])
     assert len(found) == len(cited)

@@ -38,7 +38,7 @@ LINKS = st.lists(st.sampled_from([*URLS, "http://http://bad/"]), max_size=5)
 
 
 @dataclass
-class Page:
+class PageModel:
     """What the model knows of a page."""
 
     title: str
@@ -50,7 +50,7 @@ class Page:
     invalid: set[str] = field(default_factory=set)
 
 
-class Books(RuleBasedStateMachine):
+class PagesMachine(RuleBasedStateMachine):
     """Feeds one wiki, as feeders do, and compares."""
 
     store: RegistryStore
@@ -64,7 +64,7 @@ class Books(RuleBasedStateMachine):
                     rows.execute(table.delete())
             self.wiki = ensure_wiki(rows, parse_wiki("dewiki"), day=0)
         self.day = 100
-        self.pages: dict[int, Page] = {}
+        self.pages: dict[int, PageModel] = {}
         self.urls: dict[str, int] = {}  # when touched
 
     def titled(self, page_id: int) -> str:
@@ -83,7 +83,7 @@ class Books(RuleBasedStateMachine):
         with self.store.writing() as rows:
             book.put_pages(rows, self.wiki.id, given, day=self.day)
         for id_, has in lists.items():
-            page = self.pages.setdefault(id_, Page(self.titled(id_), self.day))
+            page = self.pages.setdefault(id_, PageModel(self.titled(id_), self.day))
             page.touched = page.listed = self.day
             page.stale = False
             good = {url for url in has if url in URLS}
@@ -187,7 +187,7 @@ class Books(RuleBasedStateMachine):
         ]
         self.nothing_hangs_loose()
 
-    def expected(self, page: Page) -> dict[str, Any]:
+    def expected(self, page: PageModel) -> dict[str, Any]:
         """The page as the registry has it."""
         row = (0, page.title, page.touched, page.asked, page.listed, page.stale)
         links = {url: first for url, (first, gone) in page.links.items() if gone is None}
@@ -211,13 +211,13 @@ PAGE_IDS_ALL = range(1, 5)
 def test_pages_are_what_a_model_says() -> None:
     """Whatever feeders do in whatever order: links, days, titles, stale pages, what is forgotten."""
     with tempfile.TemporaryDirectory() as folder:
-        Books.store = open_registry(Layout(Path(folder)))
+        PagesMachine.store = open_registry(Layout(Path(folder)))
         try:
             run_state_machine_as_test(
-                Books,
+                PagesMachine,
                 settings=settings(
                     max_examples=examples(25), stateful_step_count=15, suppress_health_check=list(HealthCheck)
                 ),
             )
         finally:
-            Books.store.close()
+            PagesMachine.store.close()

@@ -11,7 +11,7 @@ from links.registry.schema import farms, wikis
 from links.rules.link_class import LinkClass, classify_link
 from links.rules.spam_list import SpamList, SpamListKind
 from links.rules.wiki_rules import FARM_WIDE, RuleBook, lists_kept, put_list, remove_list
-from tests.links.rows import TODAY, Rows
+from tests.links.rows import TODAY, RegistryRows
 
 BLACK = SpamList("black", SpamListKind.BLACKLIST, "spam-farm")
 
@@ -30,7 +30,7 @@ def change(store: RegistryStore, **values: object) -> None:
 
 def test_rules_follow_what_changes(store: RegistryStore) -> None:
     """Settings, the farm's expression and lists count from the next question on."""
-    rows = Rows(store)
+    rows = RegistryRows(store)
     rows.add_wiki()
     rows.add_wiki(2, "other")
     rows.add_wiki(3, "far", farm_id=7)
@@ -58,7 +58,7 @@ def test_rules_follow_what_changes(store: RegistryStore) -> None:
 
 def test_the_host_of_the_farms_address_is_the_farms_own(store: RegistryStore) -> None:
     """From the next question on, for all its wikis (W61); one that registers its own links does so."""
-    rows = Rows(store)
+    rows = RegistryRows(store)
     rows.add_wiki()
     rows.add_wiki(2, "other")
     rows.add_wiki(3, "far", farm_id=7)
@@ -78,7 +78,7 @@ def test_the_host_of_the_farms_address_is_the_farms_own(store: RegistryStore) ->
 
 def test_a_wikis_own_list_is_nobody_elses(store: RegistryStore) -> None:
     """Local blocks of other wikis are never told (W52)."""
-    rows = Rows(store)
+    rows = RegistryRows(store)
     rows.add_wiki()
     rows.add_wiki(2, "other")
     with store.writing() as writing:
@@ -109,7 +109,7 @@ def test_a_list_that_no_database_keeps_is_refused(store: RegistryStore, name: st
 @pytest.mark.parametrize("settings", ["", "[]", "x", '{"servers": 5, "excluded_domains": {}}'])
 def test_settings_that_cannot_be_read_rule_nothing(sqlite_store: RegistryStore, settings: str) -> None:
     """And the wiki's other rules hold on."""
-    Rows(sqlite_store).add_wiki()
+    RegistryRows(sqlite_store).add_wiki()
     change(sqlite_store, settings=settings, pages_url="https://w.near.org/wiki/$1")
     with sqlite_store.writing() as writing:
         writing.execute(update(farms).where(farms.c.id == 1).values(internal="(?<=x)"))

@@ -16,7 +16,7 @@ from links.rules.link_class import WikiRules, classify_link
 from links.rules.spam_list import FragmentSet, SpamList, SpamListKind, SpamLists, fragment_expression, words_of
 from links.rules.wiki_rules import forget_spam_hits, hits_of, spam_on, write_spam_hits
 from links.url_parts import key_of
-from tests.links.rows import TODAY, Rows
+from tests.links.rows import TODAY, RegistryRows
 from tests.support.examples import examples
 
 BLACK = r"""# A list
@@ -177,7 +177,7 @@ def test_letters_are_equal_but_for_their_case_beyond_ascii_too(host: str) -> Non
 
 def test_hits_keep_their_days(store: RegistryStore) -> None:
     """From the first to the last; what a page has no more stays as a trace, and is not listed (W52)."""
-    rows = Rows(store)
+    rows = RegistryRows(store)
     rows.add_wiki()
     for number in (1, 2):
         rows.add_page(number, [])
@@ -215,7 +215,7 @@ def test_hits_keep_their_days(store: RegistryStore) -> None:
 
 def test_hits_are_listed_in_parts(store: RegistryStore) -> None:
     """Each once, in the order of pages."""
-    rows = Rows(store)
+    rows = RegistryRows(store)
     rows.add_wiki()
     rules = WikiRules(spam=lists_of())
     found = {

@@ -8,12 +8,12 @@ from links.registry.schema import pages
 from links.rules.exclusion_list import suggest_exclusions
 from links.rules.link_pattern import parse_link_pattern
 from links.rules.wiki_rules import mark_pages_of_entry, mark_pages_stale
-from tests.links.rows import Rows
+from tests.links.rows import RegistryRows
 
 
-def filled(store: RegistryStore) -> Rows:
+def filled(store: RegistryStore) -> RegistryRows:
     """Two wikis of six pages each; all link to one licence, and each to a page of its own."""
-    rows = Rows(store)
+    rows = RegistryRows(store)
     rows.add_wiki()
     rows.add_wiki(2, "other")
     for number in range(1, 13):

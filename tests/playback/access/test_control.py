@@ -15,7 +15,7 @@ from playback.access.decision_store import open_decisions
 from playback.takedown_audit import AuditReport, HeldValidators, TakedownAuditor, cases_of, every_route, traces_of
 from playback.web.copy_lookup import CopyLookup, UrlSpellings
 from playback.web.page_store import PageStore
-from tests.support.playback_fixtures import NOW, CollectionBuilder, Served, fetch, png, serving
+from tests.support.playback_fixtures import NOW, CollectionBuilder, ServedCollection, fetch, png, serving
 from tests.weboid.cli.test_takedown_enforcement import whole_page
 from warc.index.database import open_database
 
@@ -27,7 +27,7 @@ _CLOCK = SystemClock()
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCollection]:
     """An archive as it is served by default; each test uses URLs of its own."""
     builder = CollectionBuilder(tmp_path_factory.mktemp("logins") / "collection")
     with contextlib.closing(builder), serving(builder) as served:
@@ -35,13 +35,15 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture(scope="module")
-def opened(house: Served) -> Iterator[Served]:
+def opened(house: ServedCollection) -> Iterator[ServedCollection]:
     """The same archive, served with what was captured with a login."""
     with serving(house.builder, show_logins=True) as served:
         yield served
 
 
-def proof(served: Served, url: str, warm: HeldValidators | None = None, *, before: bool = False) -> AuditReport:
+def proof(
+    served: ServedCollection, url: str, warm: HeldValidators | None = None, *, before: bool = False
+) -> AuditReport:
     """Every route of what is served asked for the URL."""
     layout, now = served.builder.layout, _CLOCK.now()
     with (
@@ -60,7 +62,9 @@ def members_page(builder: CollectionBuilder, url: str, word: str, **changes: obj
     return whole_page(builder, url, word, "teal", login="club", **changes)
 
 
-def test_no_route_shows_what_was_captured_with_a_login(house: Served, opened: Served, site: str) -> None:
+def test_no_route_shows_what_was_captured_with_a_login(
+    house: ServedCollection, opened: ServedCollection, site: str
+) -> None:
     """Not to who holds ETags and addresses of a time when it was shown either."""
     url = f"{site}/members/page"
     members_page(house.builder, url, "bandicoot")
@@ -76,7 +80,7 @@ def test_no_route_shows_what_was_captured_with_a_login(house: Served, opened: Se
     assert answers == {404}
 
 
-def test_a_page_of_a_login_answers_as_if_it_had_never_been_captured(house: Served, site: str) -> None:
+def test_a_page_of_a_login_answers_as_if_it_had_never_been_captured(house: ServedCollection, site: str) -> None:
     """On the reader's pages, in the calendar, for Memento and CDX, and in copies."""
     url, never = f"{site}/members", f"{site}/never"
     members_page(house.builder, url, "quoll")
@@ -89,7 +93,7 @@ def test_a_page_of_a_login_answers_as_if_it_had_never_been_captured(house: Serve
         assert (one.status, one.text.replace(url, never)) == (404, other.text)
 
 
-def test_a_public_capture_is_shown_beside_those_of_a_login(house: Served, site: str) -> None:
+def test_a_public_capture_is_shown_beside_those_of_a_login(house: ServedCollection, site: str) -> None:
     """Also when those are newer and many; the bot is offered it, too."""
     url = f"{site}/page"
     whole_page(house.builder, url, "public", "red")
@@ -114,7 +118,7 @@ def test_a_public_capture_is_shown_beside_those_of_a_login(house: Served, site: 
         assert not store.are_open()  # totals that counted them would tell of them
 
 
-def test_parts_of_a_login_are_in_no_other_page(house: Served, site: str) -> None:
+def test_parts_of_a_login_are_in_no_other_page(house: ServedCollection, site: str) -> None:
     """A public page's picture is the one that the public was shown, or none."""
     url, secret, both = f"{site}/page", f"{site}/secret.png", f"{site}/both.png"
     house.builder.page(url, f'<p>text</p><img src="{secret}"><img src="{both}">')
@@ -127,7 +131,7 @@ def test_parts_of_a_login_are_in_no_other_page(house: Served, site: str) -> None
     assert fetch(house.replay, f"/c/{TS}im_/{both}").body == png("white")
 
 
-def test_a_visit_that_was_not_finished_is_private_by_its_records(house: Served, site: str) -> None:
+def test_a_visit_that_was_not_finished_is_private_by_its_records(house: ServedCollection, site: str) -> None:
     """It has no manifest; its records say themselves that they are of a login."""
     url = f"{site}/half"
     house.builder.response(url, b"<p>wallaroo</p>", page_id="half", login="club")
@@ -136,7 +140,7 @@ def test_a_visit_that_was_not_finished_is_private_by_its_records(house: Served, 
     assert house.get(f"/cdx?url={url}").text == ""
 
 
-def test_what_a_login_and_the_public_both_saw_is_public(house: Served, site: str) -> None:
+def test_what_a_login_and_the_public_both_saw_is_public(house: ServedCollection, site: str) -> None:
     """A revisit belongs to the visit that made it, not to the one that has its payload."""
     url, inner = f"{site}/a.png", f"{site}/b.png"
     members = house.builder.response(url, png("lime"), mime="image/png", page_id="m", login="club")
@@ -149,7 +153,7 @@ def test_what_a_login_and_the_public_both_saw_is_public(house: Served, site: str
     assert fetch(house.replay, f"/c/{moment}im_/{inner}").body == png("pink")
 
 
-def test_an_operator_shows_them(opened: Served, site: str) -> None:
+def test_an_operator_shows_them(opened: ServedCollection, site: str) -> None:
     """Readers are then told that the page was seen by somebody who was logged in."""
     url = f"{site}/members"
     members_page(opened.builder, url, "bilby", screen=PageScreen(1280, 800, language="en"))

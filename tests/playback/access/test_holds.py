@@ -17,11 +17,11 @@ from playback.access.threat_lists import ListEffect, ThreatList, add_list, lists
 from tests.support.playback_fixtures import (
     FRONT,
     NOW,
-    Archived,
     CollectionBuilder,
     FullSite,
-    Reply,
-    Served,
+    ReplayedCollection,
+    ServedCollection,
+    StoredReply,
     fetch,
     png,
     running_replay,
@@ -34,14 +34,14 @@ PDF = b"%PDF-1.4 a paper"
 
 
 @pytest.fixture
-def store(archived: Archived) -> Iterator[DecisionStore]:
+def store(archived: ReplayedCollection) -> Iterator[DecisionStore]:
     """The decisions about the collection that `archived` replays."""
     with closing(open_decisions(archived.builder.layout)) as it:
         yield it
 
 
 @pytest.fixture
-def front_store(served: Served) -> Iterator[DecisionStore]:
+def front_store(served: ServedCollection) -> Iterator[DecisionStore]:
     """The decisions about the collection that `served` shows."""
     with closing(open_decisions(served.builder.layout)) as it:
         yield it
@@ -52,7 +52,9 @@ def verdict(digest: str, threat: str = "Eicar-Test") -> ScanVerdict:
     return ScanVerdict(digest, threat, "ClamAV 1.4.3/27700", NOW)
 
 
-def test_no_route_hands_out_a_payload_with_a_threat(archived: Archived, store: DecisionStore, site: str) -> None:
+def test_no_route_hands_out_a_payload_with_a_threat(
+    archived: ReplayedCollection, store: DecisionStore, site: str
+) -> None:
     """Page, source, picture, style, by its date or another, as a revisit, with a warm cache."""
     builder, get = archived.builder, archived.replay.get
     page = builder.response(f"{site}/page", b"<p>a virus in a page " + site.encode())
@@ -85,7 +87,7 @@ def test_no_route_hands_out_a_payload_with_a_threat(archived: Archived, store: D
 
 
 def test_a_page_is_held_for_what_its_site_sent_and_for_what_came_of_it(
-    archived: Archived, store: DecisionStore, site: str
+    archived: ReplayedCollection, store: DecisionStore, site: str
 ) -> None:
     """A threat in the source holds the DOM back, one in the DOM the source's page; pictures stay."""
     builder, get = archived.builder, archived.replay.get
@@ -112,7 +114,9 @@ def test_a_page_is_held_for_what_its_site_sent_and_for_what_came_of_it(
         assert get(f"/c/{AT}im_/urn:fullPage:{url}").status == 200
 
 
-def test_the_same_bytes_under_another_digest_do_not_leave(archived: Archived, store: DecisionStore, site: str) -> None:
+def test_the_same_bytes_under_another_digest_do_not_leave(
+    archived: ReplayedCollection, store: DecisionStore, site: str
+) -> None:
     """What is known as plain is known before the compressed form of it was scanned."""
     body = b"<p>known " + site.encode()
     plain = archived.builder.response(f"{site}/plain", body)
@@ -122,7 +126,9 @@ def test_the_same_bytes_under_another_digest_do_not_leave(archived: Archived, st
     assert archived.replay.get(f"/c/{AT}/{site}/gzip").status == 403
 
 
-def test_the_reader_is_told_and_offered_the_screenshot(served: Served, front_store: DecisionStore, site: str) -> None:
+def test_the_reader_is_told_and_offered_the_screenshot(
+    served: ServedCollection, front_store: DecisionStore, site: str
+) -> None:
     """Of the threat, the scanner and the day; there is no frame and no download."""
     url = f"{site}/page"
     page_id = served.builder.page(url, "<p>x", shot=png(), text="x", title="A title")
@@ -139,7 +145,9 @@ def test_the_reader_is_told_and_offered_the_screenshot(served: Served, front_sto
     assert "<img" in served.get(f"/screenshot/{AT}/{url}").text
 
 
-def test_a_download_says_whether_it_was_scanned(served: Served, front_store: DecisionStore, site: str) -> None:
+def test_a_download_says_whether_it_was_scanned(
+    served: ServedCollection, front_store: DecisionStore, site: str
+) -> None:
     """Before a scan, after it, and when the scanner could not look."""
     url = f"{site}/p.pdf"
     page_id = served.builder.page(url, mime="application/pdf")
@@ -180,7 +188,7 @@ Lister = Callable[..., None]
 
 
 @pytest.fixture
-def listing(served: Served, front_store: DecisionStore) -> Iterator[Lister]:
+def listing(served: ServedCollection, front_store: DecisionStore) -> Iterator[Lister]:
     """Puts addresses on a list, which goes with the test."""
     folder = lists_folder(served.builder.layout.decisions_db)
     names: set[str] = set()
@@ -195,12 +203,14 @@ def listing(served: Served, front_store: DecisionStore) -> Iterator[Lister]:
         remove_list(front_store, folder, name)
 
 
-def ask(served: Served, target: str) -> Reply:
+def ask(served: ServedCollection, target: str) -> StoredReply:
     """Replay's answer."""
     return fetch(served.replay, target)
 
 
-def test_a_notice_stands_before_the_copy_of_a_listed_address(served: Served, listing: Lister, site: str) -> None:
+def test_a_notice_stands_before_the_copy_of_a_listed_address(
+    served: ServedCollection, listing: Lister, site: str
+) -> None:
     """On the front and on replay; who passes it sees the copy, and the live page is behind one, too."""
     url = f"{site}/a/page?x=1"
     served.builder.page(url, "<p>a secret", shot=png())
@@ -221,7 +231,7 @@ def test_a_notice_stands_before_the_copy_of_a_listed_address(served: Served, lis
     assert "<img" in served.get(f"/screenshot/{AT}/{url}").text
 
 
-def test_what_redirects_to_a_listed_address_is_listed(served: Served, listing: Lister, site: str) -> None:
+def test_what_redirects_to_a_listed_address_is_listed(served: ServedCollection, listing: Lister, site: str) -> None:
     """A shortened link is as bad as what it leads to."""
     url = f"{site}/short"
     served.builder.page(url, "<p>x", final_url="https://evil.of-redirects.example/")
@@ -231,7 +241,7 @@ def test_what_redirects_to_a_listed_address_is_listed(served: Served, listing: L
     assert ask(served, f"/c/{AT}/{url}").status == 403
 
 
-def test_a_list_may_only_warn(served: Served, listing: Lister, site: str) -> None:
+def test_a_list_may_only_warn(served: ServedCollection, listing: Lister, site: str) -> None:
     """Then the copy is there beside the notice; a short entry is said to be no proof."""
     url = f"{site}/page"
     served.builder.page(url, "<p>a secret")
@@ -244,7 +254,7 @@ def test_a_list_may_only_warn(served: Served, listing: Lister, site: str) -> Non
     assert ask(served, f"/c/{AT}/{url}").status == 200
 
 
-def test_before_the_live_page_a_listed_address_is_said(served: Served, listing: Lister, site: str) -> None:
+def test_before_the_live_page_a_listed_address_is_said(served: ServedCollection, listing: Lister, site: str) -> None:
     """It is never a redirect, and links to pages of the web only."""
     listing(f"{site}/")
     told = served.get(f"/live/{site}/x?y=1")

@@ -16,12 +16,12 @@ from tests.playback.full_browser import reader
 from tests.support.playback_fixtures import (
     FRONT,
     NOW,
-    Archived,
-    Browser,
     CollectionBuilder,
     FullSite,
-    Leaks,
-    Served,
+    HeadlessBrowser,
+    LeakListener,
+    ReplayedCollection,
+    ServedCollection,
     png,
     running_replay,
 )
@@ -62,7 +62,7 @@ def shown(text: str) -> set[str]:
     return {name for mark, name in marks.items() if mark in text}
 
 
-def test_each_level_shows_more_than_the_one_before(archived: Archived, site: str) -> None:
+def test_each_level_shows_more_than_the_one_before(archived: ReplayedCollection, site: str) -> None:
     """Text, then structure, then the look, then the images; scripts at none (A18, A21)."""
     archived.builder.page(f"{site}/", RICH.format(site=site))
 
@@ -80,7 +80,7 @@ def test_each_level_shows_more_than_the_one_before(archived: Archived, site: str
     assert [policy in text for text in texts.values()] == [True, True, True, False]
 
 
-def test_the_text_is_the_one_that_the_browser_saw(archived: Archived, site: str) -> None:
+def test_the_text_is_the_one_that_the_browser_saw(archived: ReplayedCollection, site: str) -> None:
     """In paragraphs and escaped; without one it comes from the document."""
     archived.builder.page(f"{site}/a", "<p>dom</p>", text="One <b>\n\ntwo\nlines & more\r\n \n\nend")
     archived.builder.page(f"{site}/b", "<p>dom</p><script>x</script>")
@@ -94,7 +94,7 @@ def test_the_text_is_the_one_that_the_browser_saw(archived: Archived, site: str)
     assert "<p>source</p></body>" in source
 
 
-def test_what_is_asked_for_is_less_or_leads_to_what_is_allowed(archived: Archived, site: str) -> None:
+def test_what_is_asked_for_is_less_or_leads_to_what_is_allowed(archived: ReplayedCollection, site: str) -> None:
     """Any level up to the rule's is shown; above it is a redirect to the rule's own (302)."""
     archived.builder.page(f"{site}/", RICH.format(site=site))
     decide(archived.builder, Level.LIMITED, domain=host_of(site))
@@ -110,7 +110,7 @@ def test_what_is_asked_for_is_less_or_leads_to_what_is_allowed(archived: Archive
     assert shown(plain.text) == shown(images.text) >= {"image", "look"}
 
 
-def test_a_change_counts_at_the_next_request_though_all_is_kept(archived: Archived, site: str) -> None:
+def test_a_change_counts_at_the_next_request_though_all_is_kept(archived: ReplayedCollection, site: str) -> None:
     """Neither the cache nor the reader's own copy is asked before the rules."""
     archived.builder.page(f"{site}/", RICH.format(site=site))
     first = archived.replay.get(f"/c/{TS}/{site}/")
@@ -127,7 +127,7 @@ def test_a_change_counts_at_the_next_request_though_all_is_kept(archived: Archiv
     assert archived.replay.get(f"/c/{TS}/{site}/", headers=again).status == 304
 
 
-def test_rules_hold_for_the_very_capture_too(archived: Archived, site: str) -> None:
+def test_rules_hold_for_the_very_capture_too(archived: ReplayedCollection, site: str) -> None:
     """What is shown on purpose is shown at its level."""
     archived.builder.page(f"{site}/", RICH.format(site=site))
     decide(archived.builder, Level.TEXT, domain=host_of(site))
@@ -135,7 +135,9 @@ def test_rules_hold_for_the_very_capture_too(archived: Archived, site: str) -> N
     assert shown(archived.replay.get(f"/c/{TS}mp_/{site}/").text) == {"paragraph"}
 
 
-def test_a_rule_is_about_what_is_shown_and_not_about_how_it_was_asked_for(archived: Archived, site: str) -> None:
+def test_a_rule_is_about_what_is_shown_and_not_about_how_it_was_asked_for(
+    archived: ReplayedCollection, site: str
+) -> None:
     """The index finds a page under other spellings; its own URL's rule holds for each of them."""
     archived.builder.page(f"{site}/Page", RICH.format(site=site))
     decide(archived.builder, Level.TEXT, link=f"{site}/Page")
@@ -149,7 +151,7 @@ def test_a_rule_is_about_what_is_shown_and_not_about_how_it_was_asked_for(archiv
         assert (reply.status, shown(reply.text)) == (200, {"paragraph"}), url
 
 
-def test_a_redirect_shows_no_more_than_where_it_led_allows(archived: Archived, site: str) -> None:
+def test_a_redirect_shows_no_more_than_where_it_led_allows(archived: ReplayedCollection, site: str) -> None:
     """Unless a rule about the very link says so."""
     target = f"https://led.{host_of(site)}"
     archived.builder.page(f"{site}/", RICH.format(site=target), final_url=f"{target}/x")
@@ -160,7 +162,7 @@ def test_a_redirect_shows_no_more_than_where_it_led_allows(archived: Archived, s
     assert "look" in shown(archived.replay.get(f"/c/{TS}/{site}/").text)
 
 
-def test_an_archived_redirect_keeps_level_and_wiki(archived: Archived, site: str, wiki: str) -> None:
+def test_an_archived_redirect_keeps_level_and_wiki(archived: ReplayedCollection, site: str, wiki: str) -> None:
     """They stand in the address that it leads to, as they do when the date is put right."""
     headers = (("Location", "/b"),)
     archived.builder.response(f"{site}/a", b"", status=302, headers=headers, mime="unk")
@@ -174,7 +176,7 @@ def test_an_archived_redirect_keeps_level_and_wiki(archived: Archived, site: str
     assert dated["Location"] == f"/w/{wiki}/c/{TS}rd_/{site}/p"
 
 
-def test_links_and_parts_keep_the_reader_s_level_and_wiki(archived: Archived, site: str, wiki: str) -> None:
+def test_links_and_parts_keep_the_reader_s_level_and_wiki(archived: ReplayedCollection, site: str, wiki: str) -> None:
     """A link goes on at the level that was chosen; parts are asked for by the same wiki."""
     archived.builder.page(f"{site}/", RICH.format(site=site))
     decide(archived.builder, Level.IMAGES, wiki=wiki)
@@ -191,7 +193,7 @@ def test_links_and_parts_keep_the_reader_s_level_and_wiki(archived: Archived, si
 
 
 def test_a_wiki_in_the_address_gives_what_that_wiki_allows_and_no_more(
-    archived: Archived, site: str, wiki: str
+    archived: ReplayedCollection, site: str, wiki: str
 ) -> None:
     """Whoever names another wiki than their own gets that one's levels; an unknown one gives nothing."""
     archived.builder.page(f"{site}/", RICH.format(site=site))
@@ -219,7 +221,7 @@ def test_a_wiki_in_the_address_gives_what_that_wiki_allows_and_no_more(
         assert archived.replay.get(f"/w/{name}/c/{TS}/{site}/").status == 404
 
 
-def test_nothing_is_made_for_a_wiki_that_somebody_invents(archived: Archived, site: str, wiki: str) -> None:
+def test_nothing_is_made_for_a_wiki_that_somebody_invents(archived: ReplayedCollection, site: str, wiki: str) -> None:
     """What is shown to its readers is what is shown to all, and kept once (P-21)."""
     archived.builder.page(f"{site}/", RICH.format(site=site))
 
@@ -232,7 +234,7 @@ def test_nothing_is_made_for_a_wiki_that_somebody_invents(archived: Archived, si
     assert archived.replay.get(f"/w/{wiki}/c/{TS}/{site}/", headers=known).status == 200
 
 
-def test_the_longest_names_leave_room_for_an_etag(archived: Archived, site: str, wiki: str) -> None:
+def test_the_longest_names_leave_room_for_an_etag(archived: ReplayedCollection, site: str, wiki: str) -> None:
     """It has a place in every answer, or nothing could be asked for again."""
     longest = wiki.ljust(64, "-")
     warc = f"{'w' * 240}.warc.gz"
@@ -245,7 +247,7 @@ def test_the_longest_names_leave_room_for_an_etag(archived: Archived, site: str,
     assert archived.replay.get(f"/w/{longest}/c/{TS}/{site}/", headers=again).status == 304
 
 
-def test_an_image_by_itself_is_shown_where_images_are(archived: Archived, site: str) -> None:
+def test_an_image_by_itself_is_shown_where_images_are(archived: ReplayedCollection, site: str) -> None:
     """As a page of its own it has a level of its own; within a page that page's has decided."""
     archived.builder.response(f"{site}/i.png", png(), mime="image/png")
     image, page = f"/c/{TS}im_/{site}/i.png", f"/c/{TS}/{site}/i.png"
@@ -263,7 +265,7 @@ def test_an_image_by_itself_is_shown_where_images_are(archived: Archived, site: 
     assert (reply.status, "<img" in reply.text) == (404, False)
 
 
-def test_a_screenshot_is_an_image_of_its_page(archived: Archived, site: str) -> None:
+def test_a_screenshot_is_an_image_of_its_page(archived: ReplayedCollection, site: str) -> None:
     """Where the page has none, there is none of it, however it is asked for; its text stays."""
     archived.builder.page(f"{site}/", "<p>x</p>", shot=png("red", (60, 60)), text="x")
     decide(archived.builder, Level.LIMITED, link=f"{site}/")
@@ -277,7 +279,7 @@ def test_a_screenshot_is_an_image_of_its_page(archived: Archived, site: str) -> 
     assert archived.replay.get(f"/c/{TS}im_/urn:view:{site}/").status == 200
 
 
-def test_files_that_are_no_text_are_handed_out_with_images_only(archived: Archived, site: str) -> None:
+def test_files_that_are_no_text_are_handed_out_with_images_only(archived: ReplayedCollection, site: str) -> None:
     """A PDF holds whatever its maker put in; of it the text is shown at every level."""
     archived.builder.response(f"{site}/f.pdf", b"%PDF-1.7 x", mime="application/pdf")
     archived.builder.response(f"{site}/t.txt", b"plain", mime="text/plain")
@@ -309,7 +311,7 @@ def choices(text: str) -> list[tuple[str, str, bool]]:
     return [(label, address, "aria-current" in more) for address, more, label in links]
 
 
-def test_the_reader_is_offered_the_levels_that_are_allowed(served: Served, site: str) -> None:
+def test_the_reader_is_offered_the_levels_that_are_allowed(served: ServedCollection, site: str) -> None:
     """The current one is marked, and stays in the address of everything that this page leads to."""
     served.builder.page(f"{site}/", "<p>x</p>", shot=png("red", (60, 60)), text="x")
 
@@ -328,7 +330,7 @@ def test_the_reader_is_offered_the_levels_that_are_allowed(served: Served, site:
     assert served.get(f"/page/20200101000000rd_/{site}/")["Location"] == f"/page/{TS}rd_/{site}/"
 
 
-def test_the_front_leads_down_to_what_is_allowed(served: Served, site: str, wiki: str) -> None:
+def test_the_front_leads_down_to_what_is_allowed(served: ServedCollection, site: str, wiki: str) -> None:
     """And offers nothing above it; the next page shows a change."""
     served.builder.page(f"{site}/", "<p>x</p>", shot=png("red", (60, 60)))
     decide(served.builder, Level.LIMITED, link=f"{site}/", wiki=wiki)
@@ -350,7 +352,9 @@ def test_the_front_leads_down_to_what_is_allowed(served: Served, site: str, wiki
 @pytest.mark.parametrize(
     ("mime", "body"), [("image/png", png()), ("video/webm", b"\x1aE\xdf\xa3film")], ids=["png", "film"]
 )
-def test_a_file_has_no_levels_and_is_shown_with_images_only(served: Served, site: str, mime: str, body: bytes) -> None:
+def test_a_file_has_no_levels_and_is_shown_with_images_only(
+    served: ServedCollection, site: str, mime: str, body: bytes
+) -> None:
     """There is nothing to leave out of it; below images it is kept, but not shown."""
     page_id = served.builder.page(f"{site}/f", None, mime=mime)
     served.builder.response(f"{site}/f", body, mime=mime, page_id=page_id)
@@ -388,7 +392,7 @@ def test_everything_is_offered_where_it_is_served_and_allowed(full: FullSite, si
     assert {labels[-1] for labels in offered.values()} == {"With images"}
 
 
-def test_no_picture_of_a_page_without_images_is_shown_on_the_front(served: Served, site: str) -> None:
+def test_no_picture_of_a_page_without_images_is_shown_on_the_front(served: ServedCollection, site: str) -> None:
     """Neither its thumbnail in lists nor its screenshot."""
     served.builder.page(f"{site}/", "<p>x</p>", shot=png("red", (60, 60)), title=f"T {site}")
     before = served.get(f"/?q={host_of(site)}").text
@@ -407,7 +411,7 @@ def test_no_picture_of_a_page_without_images_is_shown_on_the_front(served: Serve
 
 @pytest.mark.browser
 async def test_a_browser_asks_for_no_image_where_none_is_shown(
-    served: Served, site: str, browser: Browser, leaks: Leaks
+    served: ServedCollection, site: str, browser: HeadlessBrowser, leaks: LeakListener
 ) -> None:
     """Not for one in the page, in its style or in its sheet; with images it asks for all of them."""
     sheet = b"h1{background:url(h.png)}td{color:green}"

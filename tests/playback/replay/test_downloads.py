@@ -13,7 +13,7 @@ from core.timestamps import timestamp14
 from playback.access import takedowns
 from playback.access.decision_store import open_decisions
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
-from tests.support.playback_fixtures import NOW, Archived, CollectionBuilder, running_replay
+from tests.support.playback_fixtures import NOW, CollectionBuilder, ReplayedCollection, running_replay
 
 pytestmark = pytest.mark.playback
 
@@ -31,7 +31,7 @@ FILMS = {
 
 
 @pytest.mark.parametrize("name", FILMS)
-def test_sound_and_films_are_handed_out_by_their_bytes(archived: Archived, site: str, name: str) -> None:
+def test_sound_and_films_are_handed_out_by_their_bytes(archived: ReplayedCollection, site: str, name: str) -> None:
     """Whatever their server called them, under a neutral name, never to be opened here."""
     body, kind = FILMS[name]
     archived.builder.response(f"{site}/x", body, mime="application/octet-stream")
@@ -51,7 +51,9 @@ def test_sound_and_films_are_handed_out_by_their_bytes(archived: Archived, site:
         (b"\0\0\0\x18ftypavif", "video/mp4"), (b"#EXTM3U\n", "application/vnd.apple.mpegurl"),
     ],
 )  # fmt: skip
-def test_what_only_calls_itself_so_is_not_handed_out(archived: Archived, site: str, body: bytes, mime: str) -> None:
+def test_what_only_calls_itself_so_is_not_handed_out(
+    archived: ReplayedCollection, site: str, body: bytes, mime: str
+) -> None:
     """Programs, shortcuts and documents are kept, not given away (P-16)."""
     archived.builder.response(f"{site}/x", body, mime=mime)
 
@@ -64,7 +66,7 @@ def test_what_only_calls_itself_so_is_not_handed_out(archived: Archived, site: s
     [("bytes=0-0", 0, 1), ("bytes=5-9", 5, 10), ("bytes=2000-", 2_000, len(PDF)), ("bytes=-7", len(PDF) - 7, len(PDF))],
 )
 def test_a_range_is_the_same_however_the_body_is_stored(
-    archived: Archived, site: str, asked: str, first: int, end: int, coding: str
+    archived: ReplayedCollection, site: str, asked: str, first: int, end: int, coding: str
 ) -> None:
     """Ranges count decoded bytes, as the reader sees them."""
     body, headers = PDF, (("X", "y"),)
@@ -82,7 +84,7 @@ def test_a_range_is_the_same_however_the_body_is_stored(
     assert reply["Accept-Ranges"] == "bytes"
 
 
-def test_a_range_of_a_revisit_is_of_its_original(archived: Archived, site: str) -> None:
+def test_a_range_of_a_revisit_is_of_its_original(archived: ReplayedCollection, site: str) -> None:
     """The payload is elsewhere, the headers are here."""
     original = archived.builder.response(f"{site}/one", PDF, mime="application/pdf")
     archived.builder.revisit(f"{site}/two", original)
@@ -92,7 +94,7 @@ def test_a_range_of_a_revisit_is_of_its_original(archived: Archived, site: str) 
     assert (reply.status, reply.body) == (206, PDF[3:7])
 
 
-def test_conditions_decide_whether_a_range_is_sent(archived: Archived, site: str) -> None:
+def test_conditions_decide_whether_a_range_is_sent(archived: ReplayedCollection, site: str) -> None:
     """A changed copy is sent whole, a known one not at all, what lies behind its end is refused."""
     archived.builder.response(f"{site}/x", PDF, mime="application/pdf")
     address = f"/c/{TS}dl_/{site}/x"
@@ -160,7 +162,7 @@ def _peak_memory_kb(pid: int) -> int:
 
 
 @pytest.mark.parametrize("name", FILMS)
-def test_sound_and_films_of_a_page_are_sent_to_players(archived: Archived, site: str, name: str) -> None:
+def test_sound_and_films_of_a_page_are_sent_to_players(archived: ReplayedCollection, site: str, name: str) -> None:
     """By ranges, as parts of a sandboxed page; never to scripts, and not below the level of images."""
     body, kind = FILMS[name]
     archived.builder.response(f"{site}/x", body, mime="video/mp4")
@@ -178,7 +180,7 @@ def test_sound_and_films_of_a_page_are_sent_to_players(archived: Archived, site:
 
 
 @pytest.mark.parametrize("body", [PDF, b"MZ\x90\0", b"<html><script>", b"#EXTM3U\n", b""])
-def test_a_player_gets_nothing_else(archived: Archived, site: str, body: bytes) -> None:
+def test_a_player_gets_nothing_else(archived: ReplayedCollection, site: str, body: bytes) -> None:
     """Documents, programs and playlists are no sound or film, whatever they call themselves."""
     archived.builder.response(f"{site}/x", body, mime="video/mp4")
 

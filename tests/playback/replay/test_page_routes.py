@@ -11,14 +11,14 @@ from core.page_classes import PageClass
 from core.page_manifest import VisitOutcome
 from core.timestamps import timestamp14
 from playback.access.levels import Level
-from tests.support.playback_fixtures import FRONT, NOW, Archived, decide, png
+from tests.support.playback_fixtures import FRONT, NOW, ReplayedCollection, decide, png
 
 pytestmark = pytest.mark.playback
 
 TS = timestamp14(NOW)
 
 
-def test_a_page_is_made_from_the_final_dom(archived: Archived, site: str) -> None:
+def test_a_page_is_made_from_the_final_dom(archived: ReplayedCollection, site: str) -> None:
     """A page that scripts built reads as its visitor saw it, not as its source says."""
     archived.builder.response(f"{site}/", b"<p>loading</p><script>build()</script>")
     archived.builder.page(f"{site}/", "<!DOCTYPE html><title>T</title><p>built</p>")
@@ -30,7 +30,7 @@ def test_a_page_is_made_from_the_final_dom(archived: Archived, site: str) -> Non
     assert "loading" not in reply.text
 
 
-def test_a_page_without_a_dom_is_made_from_its_response(archived: Archived, site: str) -> None:
+def test_a_page_without_a_dom_is_made_from_its_response(archived: ReplayedCollection, site: str) -> None:
     """Collections of other tools hold no DOM of ours."""
     archived.builder.response(
         f"{site}/", b"<title>S</title><p>source</p><noscript><i>fallback</i></noscript><script>x</script>"
@@ -41,7 +41,7 @@ def test_a_page_without_a_dom_is_made_from_its_response(archived: Archived, site
     assert "<p>source</p><i>fallback</i></body>" in reply.text
 
 
-def test_another_moment_leads_to_the_nearest_page(archived: Archived, site: str) -> None:
+def test_another_moment_leads_to_the_nearest_page(archived: ReplayedCollection, site: str) -> None:
     """The address that a reader ends on tells the true date."""
     later = NOW + timedelta(days=400)
     for at in (NOW, later):
@@ -53,7 +53,7 @@ def test_another_moment_leads_to_the_nearest_page(archived: Archived, site: str)
     assert timestamp14(later) in archived.replay.get(reply["Location"]).text
 
 
-def test_a_failed_page_is_never_the_copy(archived: Archived, site: str) -> None:
+def test_a_failed_page_is_never_the_copy(archived: ReplayedCollection, site: str) -> None:
     """What a challenge or a block left behind is no copy of the page."""
     archived.builder.page(f"{site}/", "<p>good</p>", at=NOW - timedelta(days=300))
     archived.builder.page(f"{site}/", "<p>challenge</p>", outcome=VisitOutcome.FAILED)
@@ -63,7 +63,7 @@ def test_a_failed_page_is_never_the_copy(archived: Archived, site: str) -> None:
     assert reply["Location"].startswith(f"/c/{timestamp14(NOW - timedelta(days=300))}/")
 
 
-def test_what_a_failed_page_was_sent_is_not_the_copy_either(archived: Archived, site: str) -> None:
+def test_what_a_failed_page_was_sent_is_not_the_copy_either(archived: ReplayedCollection, site: str) -> None:
     """A challenge often comes with status 200 and looks like any response."""
     page_id = archived.builder.page(f"{site}/", None, outcome=VisitOutcome.FAILED)
     archived.builder.response(f"{site}/", b"<p>challenge</p>", page_id=page_id)
@@ -74,7 +74,7 @@ def test_what_a_failed_page_was_sent_is_not_the_copy_either(archived: Archived, 
     assert archived.replay.get(f"/c/{TS}/{site}/").status == 302
 
 
-def test_a_challenge_is_never_the_copy_unless_on_purpose(archived: Archived, site: str) -> None:
+def test_a_challenge_is_never_the_copy_unless_on_purpose(archived: ReplayedCollection, site: str) -> None:
     """Its own timestamp leads to a good capture; only the address of the very capture shows it."""
     good = NOW - timedelta(days=300)
     archived.builder.page(f"{site}/", "<p>good</p>", at=good)
@@ -86,7 +86,7 @@ def test_a_challenge_is_never_the_copy_unless_on_purpose(archived: Archived, sit
     assert archived.replay.get(f"/c/{timestamp14(good)[:-1]}9mp_/{site}/").status == 404
 
 
-def test_the_response_of_a_challenge_is_not_the_copy_either(archived: Archived, site: str) -> None:
+def test_the_response_of_a_challenge_is_not_the_copy_either(archived: ReplayedCollection, site: str) -> None:
     """Without a DOM the page is made from responses: from a good page's before any other's."""
     page_id = archived.builder.page(f"{site}/", None, page_class=PageClass.CHALLENGE)
     archived.builder.response(f"{site}/", b"<p>wall</p>", page_id=page_id)
@@ -95,7 +95,7 @@ def test_the_response_of_a_challenge_is_not_the_copy_either(archived: Archived, 
     assert "wall" in archived.replay.get(f"/c/{TS}mp_/{site}/").text
 
 
-def test_an_error_is_the_copy_only_where_there_is_no_other(archived: Archived, site: str) -> None:
+def test_an_error_is_the_copy_only_where_there_is_no_other(archived: ReplayedCollection, site: str) -> None:
     """By its own timestamp it is shown; for any other moment a good capture is."""
     second = NOW + timedelta(days=1)
     archived.builder.page(f"{site}/", "<p>gone</p>", at=second, page_class=PageClass.SOFT_404)
@@ -107,7 +107,7 @@ def test_an_error_is_the_copy_only_where_there_is_no_other(archived: Archived, s
     assert "gone" in archived.replay.get(f"/c/{timestamp14(second)}/{site}/").text
 
 
-def test_links_lead_to_the_front_and_images_to_the_image_route(archived: Archived, site: str) -> None:
+def test_links_lead_to_the_front_and_images_to_the_image_route(archived: ReplayedCollection, site: str) -> None:
     """Nothing that a page refers to leads to the live web."""
     archived.builder.page(
         f"{site}/a/",
@@ -127,7 +127,7 @@ def test_links_lead_to_the_front_and_images_to_the_image_route(archived: Archive
     assert "srcset" not in text
 
 
-def test_style_sheets_keep_their_order_and_their_media(archived: Archived, site: str) -> None:
+def test_style_sheets_keep_their_order_and_their_media(archived: ReplayedCollection, site: str) -> None:
     """The cascade of the copy is the cascade of the page."""
     archived.builder.page(
         f"{site}/",
@@ -145,7 +145,7 @@ def test_style_sheets_keep_their_order_and_their_media(archived: Archived, site:
     assert first < second < third
 
 
-def test_the_characters_of_an_old_page_are_read_as_a_browser_does(archived: Archived, site: str) -> None:
+def test_the_characters_of_an_old_page_are_read_as_a_browser_does(archived: ReplayedCollection, site: str) -> None:
     """Byte order mark, header, meta element, in that order; the answer is always UTF-8."""
     cases = {
         "bom": (b"\xef\xbb\xbf<p>\xc3\xa9</p>", "text/html; charset=iso-8859-1"),
@@ -164,7 +164,7 @@ def test_the_characters_of_an_old_page_are_read_as_a_browser_does(archived: Arch
     assert "<p>é</p>" in texts["none"]
 
 
-def test_quirks_mode_is_kept(archived: Archived, site: str) -> None:
+def test_quirks_mode_is_kept(archived: ReplayedCollection, site: str) -> None:
     """A page without a doctype was laid out by other rules, and still is."""
     archived.builder.page(f"{site}/old", "<html><body>old</body></html>")
     archived.builder.page(f"{site}/new", "<!doctype HTML><html><body>new</body></html>")
@@ -173,7 +173,7 @@ def test_quirks_mode_is_kept(archived: Archived, site: str) -> None:
     assert archived.replay.get(f"/c/{TS}/{site}/new").text.startswith("<!DOCTYPE html><html>")
 
 
-def test_an_archived_redirect_stays_in_the_archive(archived: Archived, site: str) -> None:
+def test_an_archived_redirect_stays_in_the_archive(archived: ReplayedCollection, site: str) -> None:
     """A redirect leads to the copy of its target; to what is no web address it leads nowhere."""
     targets = {
         "/a": f"{site}/b",
@@ -196,7 +196,7 @@ def test_an_archived_redirect_stays_in_the_archive(archived: Archived, site: str
     assert {replies[path].status for path in ("/js", "/data", "/self")} == {404}
 
 
-def test_a_pdf_is_handed_out_under_a_neutral_name(archived: Archived, site: str) -> None:
+def test_a_pdf_is_handed_out_under_a_neutral_name(archived: ReplayedCollection, site: str) -> None:
     """A PDF is never opened inside the archive's origin, and what only claims to be one never."""
     archived.builder.response(f"{site}/a.pdf", b"%PDF-1.7 ...", mime="application/pdf")
     archived.builder.response(f"{site}/b.pdf", b"<html>x", mime="application/pdf")
@@ -234,7 +234,7 @@ def pdf_of(*pages: str) -> bytes:
     ).encode()
 
 
-def test_a_pdf_is_shown_page_by_page(archived: Archived, site: str) -> None:
+def test_a_pdf_is_shown_page_by_page(archived: ReplayedCollection, site: str) -> None:
     """Each page as a picture of ours and as its text, which is escaped; nothing of the file acts."""
     url = f"{site}/a.pdf"
     archived.builder.response(url, pdf_of("first <b>words", "second words"), mime="application/pdf")
@@ -257,7 +257,7 @@ def test_a_pdf_is_shown_page_by_page(archived: Archived, site: str) -> None:
     assert archived.replay.get(f"/c/{TS}im_/urn:pdfpage-3:{url}").status == 404
 
 
-def test_of_a_pdf_only_the_text_is_shown_below_images(archived: Archived, site: str) -> None:
+def test_of_a_pdf_only_the_text_is_shown_below_images(archived: ReplayedCollection, site: str) -> None:
     """By the reader's choice or by a rule, which its pictures obey, too."""
     url = f"{site}/a.pdf"
     archived.builder.response(url, pdf_of("the words"), mime="application/pdf")
@@ -284,7 +284,7 @@ ENCRYPTED_PDF = pdf_of("secret words").replace(
 @pytest.mark.parametrize(
     ("body", "told"), [(b"%PDF-1.7 broken", "damaged"), (ENCRYPTED_PDF, "encrypted")], ids=["broken", "encrypted"]
 )
-def test_a_pdf_that_cannot_be_shown_says_so(archived: Archived, site: str, body: bytes, told: str) -> None:
+def test_a_pdf_that_cannot_be_shown_says_so(archived: ReplayedCollection, site: str, body: bytes, told: str) -> None:
     """The file itself is handed out all the same."""
     url = f"{site}/a.pdf"
     archived.builder.response(url, body, mime="application/pdf")
@@ -294,7 +294,9 @@ def test_a_pdf_that_cannot_be_shown_says_so(archived: Archived, site: str, body:
     assert archived.replay.get(f"/c/{TS}dl_/{url}").body == body
 
 
-def test_other_main_resources_are_shown_as_images_or_text_or_not_at_all(archived: Archived, site: str) -> None:
+def test_other_main_resources_are_shown_as_images_or_text_or_not_at_all(
+    archived: ReplayedCollection, site: str
+) -> None:
     """Images and plain text get a document of ours; programs and archives are kept, not shown."""
     archived.builder.response(f"{site}/a.png", png(), mime="image/png")
     archived.builder.response(f"{site}/a.txt", b"<script>1 & 2</script>", mime="text/plain")
@@ -307,7 +309,7 @@ def test_other_main_resources_are_shown_as_images_or_text_or_not_at_all(archived
     assert f'<img src="/c/{TS}im_/{site}/a.svg"' in archived.replay.get(f"/c/{TS}/{site}/a.svg").text
 
 
-def test_the_very_url_wins_over_one_with_the_same_key(archived: Archived, site: str) -> None:
+def test_the_very_url_wins_over_one_with_the_same_key(archived: ReplayedCollection, site: str) -> None:
     """Replay keys fold case, scheme and hash-bangs; a page must not stand in for another."""
     pages = [f"{site}/Page", f"{site}/page", f"{site}/#!/one", f"{site}/#!/two"]
     for place, url in enumerate(pages):
@@ -319,7 +321,7 @@ def test_the_very_url_wins_over_one_with_the_same_key(archived: Archived, site: 
         assert f"<p>{place}</p>" in reply.text
 
 
-def test_the_text_of_a_page_is_plain_text(archived: Archived, site: str) -> None:
+def test_the_text_of_a_page_is_plain_text(archived: ReplayedCollection, site: str) -> None:
     """The text artifact is served as text, and no other artifact is served by that route."""
     archived.builder.page(f"{site}/", "<p>x</p>", text="<b>words</b>")
 
@@ -330,7 +332,7 @@ def test_the_text_of_a_page_is_plain_text(archived: Archived, site: str) -> None
         assert archived.replay.get(f"/c/{TS}id_/urn:{kind}:{site}/").status == 404
 
 
-def test_a_reader_who_has_the_copy_is_told_so(archived: Archived, site: str) -> None:
+def test_a_reader_who_has_the_copy_is_told_so(archived: ReplayedCollection, site: str) -> None:
     """Asking again costs a look-up, not a page; a new capture changes the ETag."""
     archived.builder.page(f"{site}/", "<p>x</p>")
     first = archived.replay.get(f"/c/{TS}/{site}/")
@@ -343,7 +345,9 @@ def test_a_reader_who_has_the_copy_is_told_so(archived: Archived, site: str) -> 
 
 
 @pytest.mark.parametrize("place", ["/", "/i.png", "/s.css"])
-def test_being_told_so_changes_nothing_of_what_the_reader_has(archived: Archived, site: str, place: str) -> None:
+def test_being_told_so_changes_nothing_of_what_the_reader_has(
+    archived: ReplayedCollection, site: str, place: str
+) -> None:
     """A browser takes a 304's headers for its copy's own (RFC 9111, 3.2): policy and embedding stay."""
     archived.builder.page(f"{site}/", "<p>x</p>")
     archived.builder.response(f"{site}/i.png", png(), mime="image/png")

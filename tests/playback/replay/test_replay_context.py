@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from playback.replay.replay_context import PerRequestStore
 
 
-class Counted:
+class CountingStore:
     """A store that counts questions; `meanwhile` happens between reading and answering."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Counted:
 @given(st.lists(st.sampled_from(["begin", "change", "ask"])))
 def test_a_request_never_sees_less_than_was_decided_before_it(steps: list[str]) -> None:
     """However requests and decisions of other processes follow one another."""
-    store = Counted()
+    store = CountingStore()
     asking = PerRequestStore(store)
     at_begin = 1
     for step in steps:
@@ -55,7 +55,7 @@ def test_a_request_never_sees_less_than_was_decided_before_it(steps: list[str]) 
 
 def test_within_a_request_the_store_is_asked_once() -> None:
     """Nine times for one image would cost as much as reading it."""
-    store = Counted()
+    store = CountingStore()
     asking = PerRequestStore(store)
     for _ in range(3):
         asking.begin()
@@ -66,7 +66,7 @@ def test_within_a_request_the_store_is_asked_once() -> None:
 
 def test_an_answer_that_is_late_counts_for_no_later_request() -> None:
     """It was read before a decision, and comes after a request that began behind it."""
-    store = Counted()
+    store = CountingStore()
     asking = PerRequestStore(store)
     asking.begin()
 
@@ -82,7 +82,7 @@ def test_an_answer_that_is_late_counts_for_no_later_request() -> None:
 
 def test_ones_own_change_is_seen_at_once() -> None:
     """Without another request."""
-    store = Counted()
+    store = CountingStore()
     asking = PerRequestStore(store)
     assert asking.version() == 1
 

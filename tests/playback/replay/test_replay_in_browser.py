@@ -8,7 +8,7 @@ import pytest
 from core.timestamps import timestamp14
 from tests.playback.full_browser import reader
 from tests.playback.replay.sanitizer.test_html_document import VECTORS
-from tests.support.playback_fixtures import NOW, Browser, Leaks, Served, png
+from tests.support.playback_fixtures import NOW, HeadlessBrowser, LeakListener, ServedCollection, png
 from tests.support.sites.acid_parts import film
 
 pytestmark = [pytest.mark.browser, pytest.mark.playback]
@@ -37,7 +37,7 @@ div{background:image-set("http://leak.test/set" 1x)} a{background:u\\72l(http://
 </body></html>"""
 
 
-def test_the_harness_sees_a_leak(served: Served, browser: Browser, leaks: Leaks) -> None:
+def test_the_harness_sees_a_leak(served: ServedCollection, browser: HeadlessBrowser, leaks: LeakListener) -> None:
     """Were a page to ask for anything elsewhere, these tests would know."""
     page = browser.home / "page.html"
     page.write_text('<img src="http://leak.test/control">')
@@ -47,7 +47,9 @@ def test_the_harness_sees_a_leak(served: Served, browser: Browser, leaks: Leaks)
     assert any(b"/control" in request for request in leaks.requests)
 
 
-def test_a_copy_asks_nobody_but_the_archive(served: Served, site: str, browser: Browser, leaks: Leaks) -> None:
+def test_a_copy_asks_nobody_but_the_archive(
+    served: ServedCollection, site: str, browser: HeadlessBrowser, leaks: LeakListener
+) -> None:
     """Every way to load something, in the reader's page and in the bare copy (P-03)."""
     served.builder.page(f"{site}/", LEAKY)
 
@@ -59,7 +61,9 @@ def test_a_copy_asks_nobody_but_the_archive(served: Served, site: str, browser: 
     assert leaks.requests == []
 
 
-def test_no_vector_runs_in_a_browser(served: Served, site: str, browser: Browser, leaks: Leaks) -> None:
+def test_no_vector_runs_in_a_browser(
+    served: ServedCollection, site: str, browser: HeadlessBrowser, leaks: LeakListener
+) -> None:
     """All of them in one document, with something to run that would be noticed (P-01)."""
     marked = "".join(VECTORS).replace("alert(1)", "document.title='ran'")
     served.builder.page(f"{site}/", f"<!DOCTYPE html><title>calm</title>{marked}")
@@ -71,7 +75,7 @@ def test_no_vector_runs_in_a_browser(served: Served, site: str, browser: Browser
     assert leaks.requests == []
 
 
-async def test_nothing_runs_under_any_route(served: Served, site: str, leaks: Leaks) -> None:
+async def test_nothing_runs_under_any_route(served: ServedCollection, site: str, leaks: LeakListener) -> None:
     """A document is only ever what the sanitiser made, whatever its type and route (P-16)."""
     code = "document.documentElement.setAttribute('data-ran','1');fetch('http://leak.test/')"
     body = f"<svg xmlns='http://www.w3.org/2000/svg'><script>{code}</script></svg>"
@@ -92,7 +96,7 @@ async def test_nothing_runs_under_any_route(served: Served, site: str, leaks: Le
     assert len(leaks.requests) == 1  # of the control
 
 
-def test_pictures_and_styles_of_a_copy_are_shown(served: Served, site: str, browser: Browser) -> None:
+def test_pictures_and_styles_of_a_copy_are_shown(served: ServedCollection, site: str, browser: HeadlessBrowser) -> None:
     """In a sandboxed page of an opaque origin, inside the reader's page."""
     served.builder.response(f"{site}/i.png", png("lime", (40, 40)), mime="image/png")
     served.builder.response(f"{site}/bg.png", png("blue", (40, 40)), mime="image/png")
@@ -111,7 +115,7 @@ def test_pictures_and_styles_of_a_copy_are_shown(served: Served, site: str, brow
     assert len(colours) > 3  # the banner is there, too
 
 
-def test_the_screenshot_is_shown_as_evidence(served: Served, site: str, browser: Browser) -> None:
+def test_the_screenshot_is_shown_as_evidence(served: ServedCollection, site: str, browser: HeadlessBrowser) -> None:
     """The picture comes from the replay's origin into the front's page."""
     served.builder.page(f"{site}/", "<p>x</p>", shot=png("fuchsia", (600, 900)))
 
@@ -123,7 +127,7 @@ def test_the_screenshot_is_shown_as_evidence(served: Served, site: str, browser:
 @pytest.mark.parametrize("path", ["/", "/page/{ts}/{site}/"])
 @pytest.mark.parametrize("dark", [False, True])
 def test_the_reader_pages_fit_a_phone_in_light_and_dark(
-    served: Served, site: str, browser: Browser, path: str, dark: bool
+    served: ServedCollection, site: str, browser: HeadlessBrowser, path: str, dark: bool
 ) -> None:
     """The ground is light or dark as the reader likes it, at 390 pixels as at 1200."""
     served.builder.page(f"{site}/", "<p>x</p>", title="T" * 200)
@@ -137,7 +141,7 @@ def test_the_reader_pages_fit_a_phone_in_light_and_dark(
 
 
 def test_a_click_leads_to_the_front_and_the_frame_holds_no_key_to_it(
-    served: Served, site: str, browser: Browser
+    served: ServedCollection, site: str, browser: HeadlessBrowser
 ) -> None:
     """The copy's every link is one of the front's addresses, opened in the whole window (P-08)."""
     links = f'<a href="{site}/next">next</a><a href="#a">stay</a>'
@@ -150,7 +154,7 @@ def test_a_click_leads_to_the_front_and_the_frame_holds_no_key_to_it(
     assert urlsplit(served.front).netloc != urlsplit(served.replay).netloc
 
 
-async def test_a_film_is_played_from_the_archive(served: Served, site: str, leaks: Leaks) -> None:
+async def test_a_film_is_played_from_the_archive(served: ServedCollection, site: str, leaks: LeakListener) -> None:
     """By its bytes, in the page, without a script; nothing is played that the reader did not start."""
     served.builder.response(f"{site}/film", film(), mime="video/webm")
     served.builder.page(

@@ -18,8 +18,8 @@ from playback.replay.replay_server import ReplayServer
 from tests.support.playback_fixtures import (
     FRONT,
     NOW,
-    Archived,
     CollectionBuilder,
+    ReplayedCollection,
     ReplayProcess,
     fetch,
     png,
@@ -83,7 +83,7 @@ MODIFIERS = ["", "im_", "cs_", "id_", "js_", "if_", "mp_", "oe_", "fr_", "bn_", 
 @pytest.mark.parametrize("modifier", MODIFIERS)
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_the_policy_is_on_every_route_status_type_and_modifier(
-    archived: Archived, site: str, modifier: str, method: str
+    archived: ReplayedCollection, site: str, modifier: str, method: str
 ) -> None:
     """Stock pywb sets it for one modifier of seventeen (P-12, G1)."""
     fill(archived.builder, site)
@@ -126,7 +126,7 @@ def test_the_policy_is_on_every_route_status_type_and_modifier(
         "*",
     ],
 )
-def test_there_are_no_other_routes(archived: Archived, target: str) -> None:
+def test_there_are_no_other_routes(archived: ReplayedCollection, target: str) -> None:
     """Home, static files, listings, queries, recording and the framed page do not exist."""
     reply = archived.replay.get(target)
 
@@ -137,7 +137,7 @@ def test_there_are_no_other_routes(archived: Archived, target: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PROPFIND"])
-def test_other_methods_are_refused(archived: Archived, site: str, method: str) -> None:
+def test_other_methods_are_refused(archived: ReplayedCollection, site: str, method: str) -> None:
     """Captures are read-only."""
     reply = fetch(archived.replay.origin, f"/c/{TS}/{site}/", method=method)
 
@@ -157,7 +157,9 @@ def test_other_methods_are_refused(archived: Archived, site: str, method: str) -
     ],
     ids=["no request", "version", "long target", "length", "many headers", "header"],
 )
-def test_even_what_is_no_request_is_answered_with_the_policy(archived: Archived, request_bytes: bytes) -> None:
+def test_even_what_is_no_request_is_answered_with_the_policy(
+    archived: ReplayedCollection, request_bytes: bytes
+) -> None:
     """The server's own error answers do not go around the gate."""
     address = urlsplit(archived.replay.origin)
     with socket.create_connection((address.hostname, address.port), timeout=120) as client:
@@ -191,7 +193,9 @@ def test_even_what_is_no_request_is_answered_with_the_policy(archived: Archived,
     ],
     ids=lambda headers: next(iter(headers)),
 )
-def test_what_a_request_says_of_itself_changes_nothing(archived: Archived, site: str, headers: dict[str, str]) -> None:
+def test_what_a_request_says_of_itself_changes_nothing(
+    archived: ReplayedCollection, site: str, headers: dict[str, str]
+) -> None:
     """Each of these changes what stock pywb answers (P-19)."""
     archived.builder.page(f"{site}/", "<p>x</p>")
     plain = archived.replay.get(f"/c/{TS}/{site}/")
@@ -203,7 +207,7 @@ def test_what_a_request_says_of_itself_changes_nothing(archived: Archived, site:
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "localhost:1", ""])
-def test_another_host_is_refused(archived: Archived, site: str, host: str) -> None:
+def test_another_host_is_refused(archived: ReplayedCollection, site: str, host: str) -> None:
     """A name rebound to this machine reads nothing of the archive."""
     reply = archived.replay.get(f"/c/{TS}/{site}/", headers={"Host": host})
 
@@ -218,7 +222,7 @@ def test_a_public_origin_is_the_only_host(collection: CollectionBuilder) -> None
         assert fetch(it.origin, "/").status == 421
 
 
-def test_the_process_listens_on_one_port(archived: Archived) -> None:
+def test_the_process_listens_on_one_port(archived: ReplayedCollection) -> None:
     """The application that pywb brings would open a second, unauthenticated one."""
     assert _listening_ports(archived.replay) == [urlsplit(archived.replay.origin).port]
 

@@ -17,7 +17,15 @@ from PIL import Image
 from core.captures import ArtifactKind, Capture, RecordLocation, RecordType
 from core.timestamps import timestamp14
 from core.url_keys import replay_key
-from tests.support.playback_fixtures import FRONT, NOW, Archived, CollectionBuilder, _http, png, running_replay
+from tests.support.playback_fixtures import (
+    FRONT,
+    NOW,
+    CollectionBuilder,
+    ReplayedCollection,
+    _http,
+    png,
+    running_replay,
+)
 
 pytestmark = pytest.mark.playback
 
@@ -41,7 +49,7 @@ def encoded(kind: str) -> bytes:
         ("AVIF", "image/avif"),
     ],
 )
-def test_an_image_is_named_by_its_bytes(archived: Archived, site: str, kind: str, mime: str) -> None:
+def test_an_image_is_named_by_its_bytes(archived: ReplayedCollection, site: str, kind: str, mime: str) -> None:
     """The declared type is what its server said; what a reader's browser is told is what it is."""
     body = encoded(kind)
     archived.builder.response(f"{site}/{kind}", body, mime="application/octet-stream")
@@ -63,7 +71,7 @@ def test_an_image_is_named_by_its_bytes(archived: Archived, site: str, kind: str
         b"",
     ],
 )
-def test_what_is_no_image_is_not_shown_as_one(archived: Archived, site: str, body: bytes) -> None:
+def test_what_is_no_image_is_not_shown_as_one(archived: ReplayedCollection, site: str, body: bytes) -> None:
     """HTML and whatever else called itself an image (P-16)."""
     archived.builder.response(f"{site}/x.png", body, mime="image/png")
 
@@ -73,7 +81,7 @@ def test_what_is_no_image_is_not_shown_as_one(archived: Archived, site: str, bod
     assert reply["Content-Type"] == "text/plain; charset=utf-8"
 
 
-def test_an_image_that_would_fill_the_readers_memory_is_not_shown(archived: Archived, site: str) -> None:
+def test_an_image_that_would_fill_the_readers_memory_is_not_shown(archived: ReplayedCollection, site: str) -> None:
     """A header of a few bytes can announce billions of pixels (P-21)."""
     header = struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0)
     chunk = b"IHDR" + header
@@ -84,7 +92,9 @@ def test_an_image_that_would_fill_the_readers_memory_is_not_shown(archived: Arch
     assert archived.replay.get(f"/c/{TS}im_/{site}/bomb.png").status == 404
 
 
-def test_the_pictures_of_a_page_are_served_and_no_other_artifact_as_an_image(archived: Archived, site: str) -> None:
+def test_the_pictures_of_a_page_are_served_and_no_other_artifact_as_an_image(
+    archived: ReplayedCollection, site: str
+) -> None:
     """Screenshots are images at the page's moment; DOM and manifest are not."""
     shot = png("blue", (1280, 800))
     archived.builder.page(f"{site}/?a=1#!/x", "<p>x</p>", shot=shot, text="x")
@@ -99,14 +109,14 @@ def test_the_pictures_of_a_page_are_served_and_no_other_artifact_as_an_image(arc
     assert archived.replay.get(f"/c/{TS}/urn:dom:{address}").status == 404
 
 
-def test_a_screenshot_is_evidence_for_its_own_url_only(archived: Archived, site: str) -> None:
+def test_a_screenshot_is_evidence_for_its_own_url_only(archived: ReplayedCollection, site: str) -> None:
     """Pages that share a replay key do not share their pictures."""
     archived.builder.page(f"{site}/a", "<p>x</p>", shot=png())
 
     assert archived.replay.get(f"/c/{TS}im_/urn:view:{site}/A").status == 404
 
 
-def test_a_part_is_taken_from_near_its_page(archived: Archived, site: str) -> None:
+def test_a_part_is_taken_from_near_its_page(archived: ReplayedCollection, site: str) -> None:
     """Thirty days either way; an image of another year never stands in (P-10)."""
     for name, colour, days in (
         ("near", "red", 29), ("far", "green", 31), ("both", "red", 300), ("both", "blue", -2),
@@ -118,7 +128,7 @@ def test_a_part_is_taken_from_near_its_page(archived: Archived, site: str) -> No
     assert archived.replay.get(f"/c/{TS}im_/{site}/both.png").body == png("blue")
 
 
-def test_a_parts_redirect_is_followed_in_the_archive(archived: Archived, site: str) -> None:
+def test_a_parts_redirect_is_followed_in_the_archive(archived: ReplayedCollection, site: str) -> None:
     """One request of the reader, however many the archiving browser needed; loops end."""
     for here, there in (("a", "b"), ("b", f"{site}/c"), ("x", "y"), ("y", "x")):
         archived.builder.response(f"{site}/{here}", b"", status=301, headers=(("Location", there),), mime="unk")
@@ -128,7 +138,7 @@ def test_a_parts_redirect_is_followed_in_the_archive(archived: Archived, site: s
     assert archived.replay.get(f"/c/{TS}im_/{site}/x").status == 404
 
 
-def test_an_upgrade_to_https_is_no_loop(archived: Archived, site: str) -> None:
+def test_an_upgrade_to_https_is_no_loop(archived: ReplayedCollection, site: str) -> None:
     """Both forms share a replay key, and each answers for itself."""
     plain = site.replace("https:", "http:")
     archived.builder.response(f"{plain}/i", b"", status=301, headers=(("Location", f"{site}/i"),), mime="unk")
@@ -137,7 +147,7 @@ def test_an_upgrade_to_https_is_no_loop(archived: Archived, site: str) -> None:
     assert archived.replay.get(f"/c/{TS}im_/{plain}/i").body == png()
 
 
-def test_an_error_page_is_no_image_and_no_style(archived: Archived, site: str) -> None:
+def test_an_error_page_is_no_image_and_no_style(archived: ReplayedCollection, site: str) -> None:
     """A capture that failed is skipped for one that did not."""
     archived.builder.response(f"{site}/i", b"<p>404", status=404)
     archived.builder.response(f"{site}/i", png(), mime="image/png", at=NOW + timedelta(days=3))
@@ -145,7 +155,7 @@ def test_an_error_page_is_no_image_and_no_style(archived: Archived, site: str) -
     assert archived.replay.get(f"/c/{TS}im_/{site}/i").body == png()
 
 
-def test_a_revisit_plays_back_the_payload_of_its_original(archived: Archived, site: str) -> None:
+def test_a_revisit_plays_back_the_payload_of_its_original(archived: ReplayedCollection, site: str) -> None:
     """Across URLs and WARCs, from its own row alone: the original's row may be gone."""
     original = archived.builder.response(f"{site}/one.png", png("lime"), mime="image/png")
     revisit = archived.builder.revisit(f"{site}/two.png", original)
@@ -157,7 +167,7 @@ def test_a_revisit_plays_back_the_payload_of_its_original(archived: Archived, si
     assert archived.replay.get(f"/c/{TS}im_/{site}/two.png").body == png("lime")
 
 
-def test_a_revisit_of_another_payload_is_refused(archived: Archived, site: str) -> None:
+def test_a_revisit_of_another_payload_is_refused(archived: ReplayedCollection, site: str) -> None:
     """An index that mixes up records must not show one site's bytes under another's name."""
     own = replace(archived.builder.response(f"{site}/one.png", png(), mime="image/png"),
                   digest=f"sha256:{hashlib.sha256(site.encode()).hexdigest()}")  # fmt: skip
@@ -168,7 +178,9 @@ def test_a_revisit_of_another_payload_is_refused(archived: Archived, site: str) 
 
 
 @pytest.mark.parametrize("loss", ["file", "damage", "reference"])
-def test_a_revisit_whose_original_is_gone_is_played_from_a_twin(archived: Archived, site: str, loss: str) -> None:
+def test_a_revisit_whose_original_is_gone_is_played_from_a_twin(
+    archived: ReplayedCollection, site: str, loss: str
+) -> None:
     """Another record with the very same payload, wherever it was captured: of images and of files."""
     builder = archived.builder
     bodies = {"im_": png() + site.encode(), "dl_": b"%PDF-1.4 " + site.encode()}
@@ -192,7 +204,7 @@ def test_a_revisit_whose_original_is_gone_is_played_from_a_twin(archived: Archiv
         assert archived.replay.get(f"/c/{TS}{modifier}/{path}two").body == body
 
 
-def test_a_twin_is_believed_for_what_it_holds_not_for_what_it_claims(archived: Archived, site: str) -> None:
+def test_a_twin_is_believed_for_what_it_holds_not_for_what_it_claims(archived: ReplayedCollection, site: str) -> None:
     """Neither a record's own word nor the index's puts other bytes in the place of those that are gone."""
     builder = archived.builder
     body, foreign = png() + site.encode(), png("pink") + site.encode()
@@ -209,7 +221,7 @@ def test_a_twin_is_believed_for_what_it_holds_not_for_what_it_claims(archived: A
     assert archived.replay.get(f"/c/{TS}im_/{site}/two").status == 404
 
 
-def test_a_warc_that_is_still_written_plays_back(archived: Archived, site: str) -> None:
+def test_a_warc_that_is_still_written_plays_back(archived: ReplayedCollection, site: str) -> None:
     """Under its open name while it grows, and under its final name after that, unindexed again."""
     name = f"{hashlib.sha256(site.encode()).hexdigest()[:8]}.warc.gz"
     archived.builder.response(f"{site}/i", png(), mime="image/png", warc=name, is_open=True)
@@ -221,7 +233,7 @@ def test_a_warc_that_is_still_written_plays_back(archived: Archived, site: str) 
     assert archived.replay.get(f"/c/{TS}im_/{site}/i").body == png()
 
 
-def test_what_is_written_can_be_read_at_once(archived: Archived, site: str) -> None:
+def test_what_is_written_can_be_read_at_once(archived: ReplayedCollection, site: str) -> None:
     """While another process writes, each capture plays back as soon as its row is there."""
     stop = threading.Event()
 
@@ -259,7 +271,7 @@ def test_what_is_written_can_be_read_at_once(archived: Archived, site: str) -> N
         "",
     ],
 )
-def test_a_poisoned_index_opens_no_other_file(archived: Archived, site: str, filename: str) -> None:
+def test_a_poisoned_index_opens_no_other_file(archived: ReplayedCollection, site: str, filename: str) -> None:
     """Only plain names inside the archive folder are opened (P-20)."""
     filename = filename.replace("{root}", str(archived.builder.layout.root))
     url, home = f"{site}/x.png", archived.builder.layout
@@ -279,7 +291,9 @@ def test_a_poisoned_index_opens_no_other_file(archived: Archived, site: str, fil
 
 
 @pytest.mark.parametrize(("offset", "length"), [(3, 100), (-1, 100), (0, -1), (0, 20), (10**12, 100), (0, 10**9)])
-def test_a_row_that_points_elsewhere_shows_nothing(archived: Archived, site: str, offset: int, length: int) -> None:
+def test_a_row_that_points_elsewhere_shows_nothing(
+    archived: ReplayedCollection, site: str, offset: int, length: int
+) -> None:
     """A damaged record, or another URL's, is not shown under this one."""
     name = f"{hashlib.sha256(f'{site}{offset}{length}'.encode()).hexdigest()[:8]}.warc.gz"
     archived.builder.response(f"{site}/first.png", png(), mime="image/png", warc=name)
@@ -291,7 +305,7 @@ def test_a_row_that_points_elsewhere_shows_nothing(archived: Archived, site: str
 
 
 @pytest.mark.parametrize("coding", ["gzip", "x-gzip", "deflate", "raw deflate", "gzip, gzip"])
-def test_stored_codings_are_undone(archived: Archived, site: str, coding: str) -> None:
+def test_stored_codings_are_undone(archived: ReplayedCollection, site: str, coding: str) -> None:
     """What a reader gets is the content, whatever its server did for the wire."""
     body = {
         "gzip": gzip.compress(png()),
@@ -310,7 +324,7 @@ def test_stored_codings_are_undone(archived: Archived, site: str, coding: str) -
     assert "Content-Encoding" not in dict(reply.headers)
 
 
-def test_brotli_is_undone_and_a_false_label_is_ignored(archived: Archived, site: str) -> None:
+def test_brotli_is_undone_and_a_false_label_is_ignored(archived: ReplayedCollection, site: str) -> None:
     """Some tools store decoded bodies under the headers of encoded ones."""
     # "hello" as an uncompressed meta-block, RFC 7932, 9.2 (made with the reference encoder).
     archived.builder.response(
@@ -328,7 +342,7 @@ def test_brotli_is_undone_and_a_false_label_is_ignored(archived: Archived, site:
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "zstd", "gzip, gzip, gzip"])
-def test_a_bomb_costs_its_limit_and_no_more(archived: Archived, site: str, coding: str) -> None:
+def test_a_bomb_costs_its_limit_and_no_more(archived: ReplayedCollection, site: str, coding: str) -> None:
     """A body that expands like no page does is refused, quickly and in little memory (P-21)."""
     zeros = b"<p>" + b"\0" * 120_000_000
     packed = {
@@ -385,7 +399,7 @@ def test_a_page_that_takes_too_long_holds_up_nobody(collection: CollectionBuilde
         assert "<p>good</p>" in replay.get(f"/c/{TS}/{site}/good").text
 
 
-def test_a_page_longer_than_the_limit_is_refused(archived: Archived, site: str) -> None:
+def test_a_page_longer_than_the_limit_is_refused(archived: ReplayedCollection, site: str) -> None:
     """Without any coding, too."""
     archived.builder.response(f"{site}/long", b"<p>" + os.urandom(8).hex().encode() * 700_000)
 
@@ -395,7 +409,7 @@ def test_a_page_longer_than_the_limit_is_refused(archived: Archived, site: str) 
     assert "too large" in reply.text
 
 
-def test_a_style_sheet_is_filtered_on_its_way(archived: Archived, site: str) -> None:
+def test_a_style_sheet_is_filtered_on_its_way(archived: ReplayedCollection, site: str) -> None:
     """Its URLs are relative to where it was captured; its charset is the one it declares."""
     archived.builder.response(
         f"{site}/css/a.css",
@@ -411,7 +425,7 @@ def test_a_style_sheet_is_filtered_on_its_way(archived: Archived, site: str) -> 
 
 
 @pytest.mark.parametrize("mime", ["text/html", "text/javascript", "image/png"])
-def test_what_is_no_style_sheet_is_not_served_as_one(archived: Archived, site: str, mime: str) -> None:
+def test_what_is_no_style_sheet_is_not_served_as_one(archived: ReplayedCollection, site: str, mime: str) -> None:
     """An HTML page under the style route would be a page without its policy."""
     archived.builder.response(f"{site}/x", b"p{color:red}", mime=mime)
 

@@ -25,8 +25,8 @@ from tests.support.playback_fixtures import (
     NOW,
     CollectionBuilder,
     ReplayProcess,
-    Reply,
-    Served,
+    ServedCollection,
+    StoredReply,
     fetch,
     png,
     running_replay,
@@ -84,7 +84,7 @@ HOSTILE = {
 
 def test_another_client_is_answered_while_hostile_pages_are_made(loaded: ReplayProcess) -> None:
     """Each ends, shown or refused, and no answer about something else waits for it."""
-    done: dict[str, Reply] = {}
+    done: dict[str, StoredReply] = {}
 
     def ask(names: Iterator[str]) -> None:
         for name in names:
@@ -136,7 +136,7 @@ def test_a_deeply_nested_page_is_made_within_the_deadline(costly: ReplayProcess)
 
 def test_costly_pages_hold_up_no_other_pages_first_copy(costly: ReplayProcess) -> None:
     """Large jobs leave a maker to small ones; beyond a number they are told to come again."""
-    replies: list[Reply] = []
+    replies: list[StoredReply] = []
 
     def ask(number: int) -> None:
         replies.append(costly.get(f"/c/{TS}/{SITE}/styled-{number}"))
@@ -243,7 +243,7 @@ def test_idle_connections_do_not_end_the_front(collection: CollectionBuilder, tm
 
 
 @pytest.fixture(scope="module")
-def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCollection]:
     """Front, and replay in two processes."""
     collection = CollectionBuilder(tmp_path_factory.mktemp("workers") / "collection")
     ready: queue.Queue[str] = queue.Queue()
@@ -263,14 +263,14 @@ def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         thread = threading.Thread(target=runner.run, args=(run(),))
         thread.start()
         try:
-            yield Served(collection, ready.get(timeout=120), f"http://127.0.0.1:{port}")
+            yield ServedCollection(collection, ready.get(timeout=120), f"http://127.0.0.1:{port}")
         finally:
             runner.get_loop().call_soon_threadsafe(stopped.set)
             thread.join(timeout=120)
             collection.close()
 
 
-def test_while_one_process_is_dead_the_other_answers_and_it_is_started_again(two_workers: Served) -> None:
+def test_while_one_process_is_dead_the_other_answers_and_it_is_started_again(two_workers: ServedCollection) -> None:
     """No connection is refused meanwhile: the socket that listens is neither's own."""
     two_workers.builder.response(f"{SITE}/i.png", png(), mime="image/png")
     root = str(two_workers.builder.layout.root)
@@ -287,11 +287,11 @@ def test_while_one_process_is_dead_the_other_answers_and_it_is_started_again(two
     assert len(after - before) == 1
 
 
-def test_what_one_process_made_the_other_finds_and_the_next_one_too(two_workers: Served) -> None:
+def test_what_one_process_made_the_other_finds_and_the_next_one_too(two_workers: ServedCollection) -> None:
     """A page is made once, whoever is asked, and how often at once."""
     two_workers.builder.page(f"{SITE}/page", "<p>made once</p>" + "<i>x</i>" * 1_000)
     folder = two_workers.builder.layout.made
-    replies: list[Reply] = []
+    replies: list[StoredReply] = []
 
     def ask() -> None:
         replies.append(fetch(two_workers.replay, f"/c/{TS}/{SITE}/page"))

@@ -12,7 +12,7 @@ from playback.web import cdx_query
 from playback.web.cdx_query import parse_query, resume_key
 from playback.web.machine_api import MachineAccess
 from tests.support.examples import examples
-from tests.support.playback_fixtures import Served
+from tests.support.playback_fixtures import ServedCollection
 from warc.index.queries import IndexPosition, KeyRange, TimeRange
 
 pytestmark = pytest.mark.playback
@@ -31,7 +31,7 @@ def test_whole_hosts_are_told_where_a_setting_allows_it(tmp_path: Path) -> None:
         assert not any(found.low <= key < found.high for key in outside[match])
 
 
-def test_a_key_belongs_to_its_question(served: Served, site: str) -> None:
+def test_a_key_belongs_to_its_question(served: ServedCollection, site: str) -> None:
     """It leads nowhere else in the index."""
     key = resume_key(IndexPosition("com,secret)/", 1, 1))
     with pytest.raises(InputError, match="another query"):
@@ -62,7 +62,7 @@ _VALUES = st.one_of(
 @example([("url", "https://a.example/"), ("resumeKey", "W10")], "/cdx")
 @example([("url", "a"), ("resumeKey", resume_key(IndexPosition("a)/", 10**18, 10**19)))], "/cdx")
 @example([("url", "a"), ("closest", "99991231235959"), ("limit", "-5"), ("page", "3")], "/cdx")
-def test_no_parameters_break_the_server(served: Served, parameters: list[tuple[str, str]], path: str) -> None:
+def test_no_parameters_break_the_server(served: ServedCollection, parameters: list[tuple[str, str]], path: str) -> None:
     """Whatever is asked, it answers, and never with a fault of its own."""
     target = f"{path}?{urlencode(parameters, errors='replace')}"
 

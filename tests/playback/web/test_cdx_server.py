@@ -18,7 +18,7 @@ from playback.access.decision_store import open_decisions
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind, add_takedowns
 from playback.web import cdx_query, cdx_server
 from playback.web.cdx_query import parse_query, resume_key
-from tests.support.playback_fixtures import NOW, PYWB_PYTHON, ROOT, Reply, Served, png
+from tests.support.playback_fixtures import NOW, PYWB_PYTHON, ROOT, ServedCollection, StoredReply, png
 from warc.index.queries import CaptureQueries, IndexPosition, KeyRange
 
 pytestmark = pytest.mark.playback
@@ -27,24 +27,24 @@ NAMES = ["urlkey", "timestamp", "url", "mime", "status", "digest", "length"]
 ARCHIVE_NAMES = ["urlkey", "timestamp", "original", "mimetype", "statuscode", "digest", "length"]
 
 
-def ask(served: Served, path: str = "/cdx", **parameters: Any) -> Reply:
+def ask(served: ServedCollection, path: str = "/cdx", **parameters: Any) -> StoredReply:
     """The server's answer."""
     given = {name.rstrip("_"): value for name, value in parameters.items()}
     return served.get(f"{path}?{urlencode(given, doseq=True)}")
 
 
-def rows(reply: Reply) -> list[dict[str, str]]:
+def rows(reply: StoredReply) -> list[dict[str, str]]:
     """The rows of an answer with JSON lines."""
     return [json.loads(line) for line in reply.text.splitlines()]
 
 
-def stamps(reply: Reply) -> list[str]:
+def stamps(reply: StoredReply) -> list[str]:
     """The timestamps of an answer in text."""
     assert reply.status == 200, reply.text
     return [line.split(" ")[1] for line in reply.text.splitlines() if line]
 
 
-def captured(served: Served, site: str) -> list[str]:
+def captured(served: ServedCollection, site: str) -> list[str]:
     """Ten captures of one page, a day apart, and two of others; the ten's timestamps."""
     for day in range(10):
         body = f"<p>{day // 2}</p>".encode()
@@ -59,7 +59,7 @@ def captured(served: Served, site: str) -> list[str]:
 # ------------------------------------------------------------------------------- real clients
 
 
-def test_pywb_reads_our_index(served: Served, site: str) -> None:
+def test_pywb_reads_our_index(served: ServedCollection, site: str) -> None:
     """As its remote index, ``cdx+http://``: nearest first, then replayed from where it says."""
     times = captured(served, site)
     program = """
@@ -84,7 +84,7 @@ print(json.dumps([dict(each) for each in source.load_index(query.params)]))
 
 
 @pytest.fixture
-def toolkit(served: Served, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def toolkit(served: ServedCollection, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """cdx-toolkit, which otherwise waits for three seconds between any two questions."""
     monkeypatch.setitem(myrequests.retry_info["default"], "minimum_interval", 0.0)
     yield lambda path="/cdx": cdx_toolkit.CDXFetcher(source=f"{served.front}{path}")
@@ -95,7 +95,7 @@ def toolkit(served: Served, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 @pytest.mark.filterwarnings("ignore:'count' is passed:DeprecationWarning")  # its own, with Python 3.13
 @pytest.mark.parametrize("path", ["/cdx", "/cdx/search/cdx"])
-def test_cdx_toolkit_reads_our_index(served: Served, site: str, toolkit: Any, path: str) -> None:
+def test_cdx_toolkit_reads_our_index(served: ServedCollection, site: str, toolkit: Any, path: str) -> None:
     """All at once and page by page, with filters; nothing where there is nothing."""
     times = captured(served, site)
     client = toolkit(path)
@@ -116,7 +116,7 @@ def test_cdx_toolkit_reads_our_index(served: Served, site: str, toolkit: Any, pa
 
 @pytest.mark.parametrize("path", ["/cdx", "/cdx/search/cdx"])
 def test_the_wayback_client_reads_our_index(
-    served: Served, site: str, path: str, monkeypatch: pytest.MonkeyPatch
+    served: ServedCollection, site: str, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By resumption keys, however few rows an answer has."""
     monkeypatch.setattr(wayback._client, "CDX_SEARCH_URL", f"{served.front}{path}")
@@ -147,7 +147,7 @@ def test_the_wayback_client_reads_our_index(
 # ------------------------------------------------------------------------------- forms
 
 
-def test_rows_come_in_pywbs_forms(served: Served, site: str) -> None:
+def test_rows_come_in_pywbs_forms(served: ServedCollection, site: str) -> None:
     """Text of seven fields, JSON lines, CDXJ and links, each with its type."""
     served.builder.page(f"{site}/", "<p>x</p>")
     one = served.builder.response(f"{site}/", b"<p>x</p>")
@@ -170,7 +170,7 @@ def test_rows_come_in_pywbs_forms(served: Served, site: str) -> None:
     )
 
 
-def test_rows_come_in_the_archives_form(served: Served, site: str) -> None:
+def test_rows_come_in_the_archives_form(served: ServedCollection, site: str) -> None:
     """A list of lists with the names first, and the key after an empty list."""
     times = captured(served, site)
     url = f"{site}/a?b=1&c=2"
@@ -189,7 +189,7 @@ def test_rows_come_in_the_archives_form(served: Served, site: str) -> None:
 
 @pytest.mark.parametrize("output", ["text", "json", "cdxj"])
 @pytest.mark.parametrize("path", ["/cdx", "/cdx/search/cdx"])
-def test_nothing_tells_where_a_record_lies(served: Served, site: str, output: str, path: str) -> None:
+def test_nothing_tells_where_a_record_lies(served: ServedCollection, site: str, output: str, path: str) -> None:
     """Neither by name nor through a filter: no file, no offset, no folder."""
     captured(served, site)
     url = f"{site}/a?b=1&c=2"
@@ -205,7 +205,7 @@ def test_nothing_tells_where_a_record_lies(served: Served, site: str, output: st
     }  # fmt: skip
 
 
-def test_a_url_cannot_forge_rows(served: Served, site: str) -> None:
+def test_a_url_cannot_forge_rows(served: ServedCollection, site: str) -> None:
     """Spaces and line breaks in what was archived stay inside their field."""
     url = f"{site}/a b\u2028c"
     served.builder.response(url, b"x", mime="text/x y\n")
@@ -246,7 +246,7 @@ def test_a_url_cannot_forge_rows(served: Served, site: str) -> None:
     ids=lambda value: urlencode(value) if isinstance(value, dict) else "",
 )
 def test_parameters_mean_what_they_mean_elsewhere(
-    served: Served, site: str, parameters: dict[str, Any], expected: Any
+    served: ServedCollection, site: str, parameters: dict[str, Any], expected: Any
 ) -> None:
     """Those of pywb and of the Internet Archive's server; unknown ones mean nothing."""
     times = captured(served, site)
@@ -255,7 +255,7 @@ def test_parameters_mean_what_they_mean_elsewhere(
 
 
 @pytest.mark.parametrize("mark", ["*", "matchType"])
-def test_prefixes_stop_where_they_should(served: Served, site: str, mark: str) -> None:
+def test_prefixes_stop_where_they_should(served: ServedCollection, site: str, mark: str) -> None:
     """In the order of keys, then of time; forward and backward, by key and by page."""
     captured(served, site)
     given = {"url": f"{site}/a"} if mark == "matchType" else {"url": f"{site}/a*"}
@@ -309,7 +309,7 @@ def test_prefixes_stop_where_they_should(served: Served, site: str, mark: str) -
     ids=lambda value: urlencode(value)[:40] if isinstance(value, dict) else "",
 )
 def test_what_cannot_be_answered_is_said_clearly(
-    served: Served, site: str, parameters: dict[str, Any], status: int, word: str
+    served: ServedCollection, site: str, parameters: dict[str, Any], status: int, word: str
 ) -> None:
     """400 or 403, in text or JSON as the client reads it."""
     served.builder.response(f"{site}/", b"x")
@@ -325,7 +325,7 @@ def test_what_cannot_be_answered_is_said_clearly(
         assert word in json.loads(as_json.text)["message"]
 
 
-def test_an_expensive_filter_costs_nothing_more(served: Served, site: str) -> None:
+def test_an_expensive_filter_costs_nothing_more(served: ServedCollection, site: str) -> None:
     """Expressions that make others hang are searched for in linear time."""
     served.builder.response(f"{site}/{'a' * 5_000}", b"x")
 
@@ -338,7 +338,7 @@ def test_an_expensive_filter_costs_nothing_more(served: Served, site: str) -> No
 
 
 def test_an_answer_that_ends_early_says_where_to_go_on(
-    served: Served, site: str, monkeypatch: pytest.MonkeyPatch
+    served: ServedCollection, site: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By a key for who asked for one, by a link for everybody; nothing is told twice or left out."""
     monkeypatch.setattr(cdx_query, "MOST_ROWS", 4)
@@ -359,7 +359,7 @@ def test_an_answer_that_ends_early_says_where_to_go_on(
     assert [line.split(" ")[1] for line in lines] == times[4:8]
 
 
-def test_time_is_bounded(served: Served, site: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_is_bounded(served: ServedCollection, site: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who asked for a key gets one; who did not gets an error rather than a part of the truth."""
     monkeypatch.setattr("playback.web.cdx_server.ANSWER_LIMIT_S", -1.0)
     captured(served, site)
@@ -374,7 +374,9 @@ def _key(site: str) -> str:
     return resume_key(IndexPosition(keys.low, 0, 0))
 
 
-def test_a_large_prefix_is_read_a_chunk_at_a_time(served: Served, site: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_prefix_is_read_a_chunk_at_a_time(
+    served: ServedCollection, site: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each question to the index ends at its LIMIT, and there are as many as are needed."""
     monkeypatch.setattr(cdx_server, "_CHUNK", 5)
     with served.builder._database:
@@ -396,7 +398,7 @@ def test_a_large_prefix_is_read_a_chunk_at_a_time(served: Served, site: str, mon
     assert questions == [5, 5, 5, 5, 3]
 
 
-def test_take_downs_hold_in_lists_of_captures(served: Served, site: str) -> None:
+def test_take_downs_hold_in_lists_of_captures(served: ServedCollection, site: str) -> None:
     """What is hidden is not listed, neither by URL nor by prefix; what is blocked still is."""
     for name in ("shown", "hidden", "blocked"):
         served.builder.response(f"{site}/{name}", name.encode())

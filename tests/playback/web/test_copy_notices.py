@@ -8,7 +8,7 @@ import pytest
 
 from core.timestamps import timestamp14
 from playback.web.copy_notices import rough_distance
-from tests.support.playback_fixtures import NOW, CollectionBuilder, Served, fetch, png, running_replay
+from tests.support.playback_fixtures import NOW, CollectionBuilder, ServedCollection, fetch, png, running_replay
 
 pytestmark = pytest.mark.playback
 
@@ -16,7 +16,7 @@ TS = timestamp14(NOW)
 YEARS = timedelta(days=5 * 365)
 
 
-def told(served: Served, url: str) -> str:
+def told(served: ServedCollection, url: str) -> str:
     """What the reader page says of a copy's skew, without its mark-up."""
     text = served.get(f"/page/{TS}/{url}").text
     found = re.search(r'<p class="facts skew">(.*?)</p>', text, re.DOTALL)
@@ -24,7 +24,7 @@ def told(served: Served, url: str) -> str:
 
 
 @pytest.mark.parametrize("days", [-YEARS.days, YEARS.days, 31, -31])
-def test_what_was_captured_years_away_is_not_shown(served: Served, site: str, days: int) -> None:
+def test_what_was_captured_years_away_is_not_shown(served: ServedCollection, site: str, days: int) -> None:
     """Neither script nor style sheet nor picture, whatever the address says; never archived is 404."""
     served.builder.page(
         f"{site}/", "<script src=/evil.js></script><link rel=stylesheet href=/evil.css><img src=/evil.png>"
@@ -59,7 +59,7 @@ def test_the_window_is_a_setting(collection: CollectionBuilder) -> None:
             assert replay.get(f"/c/{TS}im_/{url}").status == status
 
 
-def test_a_copys_own_parts_have_no_skew(served: Served, site: str) -> None:
+def test_a_copys_own_parts_have_no_skew(served: ServedCollection, site: str) -> None:
     """However long the visit took: they share its page_id."""
     page_id = served.builder.page(f"{site}/", "<img src=/a.png><img src=/b.png>")
     for name, seconds in (("a", 1), ("b", 240)):
@@ -73,7 +73,7 @@ def test_a_copys_own_parts_have_no_skew(served: Served, site: str) -> None:
     assert told(served, f"{site}/") == ""
 
 
-def test_a_readers_page_tells_how_far_parts_are_away(served: Served, site: str) -> None:
+def test_a_readers_page_tells_how_far_parts_are_away(served: ServedCollection, site: str) -> None:
     """Also those that a style sheet brings in, and in JSON; parts that are not shown do not count."""
     builder = served.builder
     page_id = builder.page(
@@ -107,7 +107,7 @@ def test_a_readers_page_tells_how_far_parts_are_away(served: Served, site: str) 
 @pytest.mark.parametrize(
     ("seconds", "expected"), [(3_600, "1 hour later"), (-86_400, "1 day earlier"), (29 * 86_400, "29 days later")]
 )
-def test_a_distance_is_said_as_people_say_it(served: Served, site: str, seconds: int, expected: str) -> None:
+def test_a_distance_is_said_as_people_say_it(served: ServedCollection, site: str, seconds: int, expected: str) -> None:
     """In the greatest unit that fits."""
     served.builder.page(f"{site}/", "<img src=/a.png>")
     at = NOW + timedelta(seconds=seconds)
@@ -117,7 +117,7 @@ def test_a_distance_is_said_as_people_say_it(served: Served, site: str, seconds:
 
 
 @pytest.mark.parametrize("seconds", [1, 59, -150, 3_599])
-def test_what_lies_less_than_an_hour_away_is_the_same_moment(served: Served, site: str, seconds: int) -> None:
+def test_what_lies_less_than_an_hour_away_is_the_same_moment(served: ServedCollection, site: str, seconds: int) -> None:
     """What another visit of the same crawl fetched is told in JSON, and troubles no reader."""
     served.builder.page(f"{site}/", "<img src=/a.png>")
     at = NOW + timedelta(seconds=seconds)
@@ -138,7 +138,7 @@ def test_a_short_distance_is_said_beside_a_long_one() -> None:
     ]
 
 
-def test_long_lists_tell_skews_when_they_are_asked_to(served: Served, site: str) -> None:
+def test_long_lists_tell_skews_when_they_are_asked_to(served: ServedCollection, site: str) -> None:
     """Measuring takes a look at each copy."""
     for number in range(12):
         served.builder.page(f"{site}/{number}", "<p>x</p>")
@@ -151,7 +151,7 @@ def test_long_lists_tell_skews_when_they_are_asked_to(served: Served, site: str)
     assert skews("&skew=1") == [{"shown": 0, "other": 0, "earlier": 0, "later": 0}] * 12
 
 
-def test_what_has_no_document_has_no_skew(served: Served, site: str) -> None:
+def test_what_has_no_document_has_no_skew(served: ServedCollection, site: str) -> None:
     """Never captured, or no page."""
     served.builder.response(f"{site}/i.png", png(), mime="image/png")
     for target in (f"{site}/never", f"urn:view:{site}/"):

@@ -13,7 +13,7 @@ from core.timestamps import timestamp14
 from playback.web import i18n
 from playback.web.i18n import PageLanguage, check_language, page_language, split_prefix, wanted_language
 from scripts.messages import extracted, read_catalog, untranslated, updated
-from tests.support.playback_fixtures import NOW, Served
+from tests.support.playback_fixtures import NOW, ServedCollection
 
 OTHERS = [each for each in i18n.languages() if each != i18n.SOURCE]
 TS = timestamp14(NOW)
@@ -107,7 +107,7 @@ def test_dates_and_numbers_are_written_as_there(language: str, day: str, capture
         page_language.reset(token)
 
 
-def test_a_page_is_in_the_language_that_was_asked_for(served: Served, site: str) -> None:
+def test_a_page_is_in_the_language_that_was_asked_for(served: ServedCollection, site: str) -> None:
     """It says so to screen readers and to caches."""
     served.builder.page(f"{site}/", "<p>x</p>", text="x")
     german = served.get(f"/page/{TS}/{site}/", headers={"Accept-Language": "de-AT,de;q=0.9"})
@@ -120,7 +120,7 @@ def test_a_page_is_in_the_language_that_was_asked_for(served: Served, site: str)
     assert '<html lang="en">' in english.text
 
 
-def test_a_language_in_the_address_stays_in_its_links(served: Served, site: str) -> None:
+def test_a_language_in_the_address_stays_in_its_links(served: ServedCollection, site: str) -> None:
     """Whatever the browser asks for; nothing is stored at the reader's."""
     served.builder.page(f"{site}/a?b=c", "<p>x</p>", text="x")
     moved = served.get(f"/de/page/{site}/a?b=c")
@@ -135,7 +135,7 @@ def test_a_language_in_the_address_stays_in_its_links(served: Served, site: str)
     assert served.get("/xx/").status == 404
 
 
-def test_a_page_names_no_text_in_another_language(served: Served, site: str) -> None:
+def test_a_page_names_no_text_in_another_language(served: ServedCollection, site: str) -> None:
     """A German page has no English left in its own words."""
     served.builder.page(f"{site}/", "<p>x</p>", text="x", title="T")
     addresses = (

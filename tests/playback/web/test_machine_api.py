@@ -22,7 +22,7 @@ from playback.url_paths import escape_url
 from playback.web import machine_api
 from playback.web.machine_api import accepted_moment
 from tests.support.examples import examples
-from tests.support.playback_fixtures import NOW, Reply, Served, fetch
+from tests.support.playback_fixtures import NOW, ServedCollection, StoredReply, fetch
 
 pytestmark = pytest.mark.playback
 
@@ -30,7 +30,7 @@ TS = timestamp14(NOW)
 LATER = [NOW + timedelta(days=30 * n) for n in range(4)]
 
 
-def captured(served: Served, url: str, days: tuple[int, ...] = (0, 30, 60, 90)) -> list[str]:
+def captured(served: ServedCollection, url: str, days: tuple[int, ...] = (0, 30, 60, 90)) -> list[str]:
     """The URI-Ms of copies that are made now, so many days after NOW."""
     addresses = []
     for day in days:
@@ -54,7 +54,7 @@ def links_of(text: str) -> dict[str, list[tuple[str, dict[str, str]]]]:
     return found
 
 
-def asked(served: Served, url: str, accept: str | None = None) -> Reply:
+def asked(served: ServedCollection, url: str, accept: str | None = None) -> StoredReply:
     """The TimeGate's answer."""
     headers = {} if accept is None else {"Accept-Datetime": accept}
     return served.get(f"/timegate/{url}", headers=headers)
@@ -64,7 +64,9 @@ def asked(served: Served, url: str, accept: str | None = None) -> Reply:
 
 
 @pytest.mark.parametrize(("days", "expected"), [(-4000, 0), (0, 0), (14, 0), (16, 1), (60, 2), (76, 3), (9999, 3)])
-def test_the_timegate_leads_to_the_memento_nearest_in_time(served: Served, site: str, days: int, expected: int) -> None:
+def test_the_timegate_leads_to_the_memento_nearest_in_time(
+    served: ServedCollection, site: str, days: int, expected: int
+) -> None:
     """302 with Vary and all links; before the first it is the first, after the last the last."""
     mementos = captured(served, f"{site}/a?b=1,2;c")
 
@@ -88,7 +90,7 @@ def test_the_timegate_leads_to_the_memento_nearest_in_time(served: Served, site:
     assert not [name for name, _ in reply.headers if name.lower() == "memento-datetime"]
 
 
-def test_without_a_date_the_newest_is_meant(served: Served, site: str) -> None:
+def test_without_a_date_the_newest_is_meant(served: ServedCollection, site: str) -> None:
     """RFC 7089, 4.2.1."""
     mementos = captured(served, f"{site}/")
 
@@ -110,7 +112,7 @@ def test_without_a_date_the_newest_is_meant(served: Served, site: str) -> None:
         "Sun, \xb9\xb2 Mar 2026 12:00:00 GMT",
     ],
 )
-def test_a_date_that_cannot_be_read_is_400(served: Served, site: str, date: str) -> None:
+def test_a_date_that_cannot_be_read_is_400(served: ServedCollection, site: str, date: str) -> None:
     """RFC 7089, 4.5.3; the answer says how it should look, and where the TimeMap is."""
     captured(served, f"{site}/")
 
@@ -137,7 +139,7 @@ def test_dates_are_read_as_they_are_written(at: datetime) -> None:
     assert accepted_moment(http_date(at)) == at
 
 
-def test_what_was_never_captured_has_no_timegate(served: Served) -> None:
+def test_what_was_never_captured_has_no_timegate(served: ServedCollection) -> None:
     """404, with the original and where to ask again (RFC 7089, 4.5.5)."""
     reply = asked(served, "https://never.example/x")
 
@@ -150,7 +152,7 @@ def test_what_was_never_captured_has_no_timegate(served: Served) -> None:
 # ------------------------------------------------------------------------------- what is a memento
 
 
-def test_only_what_is_offered_is_a_memento(served: Served, site: str) -> None:
+def test_only_what_is_offered_is_a_memento(served: ServedCollection, site: str) -> None:
     """Neither failed nor skipped visits, nor checks for robots, nor what cannot be shown."""
     url = f"{site}/"
     mementos = captured(served, url, (0, 90))
@@ -174,7 +176,7 @@ def test_only_what_is_offered_is_a_memento(served: Served, site: str) -> None:
     assert not [name for name, _ in shown.headers if name.lower() == "memento-datetime"]
 
 
-def test_a_visit_is_one_memento_whatever_it_loaded(served: Served, site: str) -> None:
+def test_a_visit_is_one_memento_whatever_it_loaded(served: ServedCollection, site: str) -> None:
     """Its captures, artifacts and redirects are no mementos beside it."""
     page_id = served.builder.page(f"{site}/", "<p>x</p>", text="x")
     served.builder.response(f"{site}/", b"<p>x</p>", page_id=page_id)
@@ -183,7 +185,7 @@ def test_a_visit_is_one_memento_whatever_it_loaded(served: Served, site: str) ->
     assert len(links_of(served.get(f"/timemap/link/{site}/").text)["memento"]) == 1
 
 
-def test_http_and_https_are_one_page_but_other_equals_are_not(served: Served, site: str) -> None:
+def test_http_and_https_are_one_page_but_other_equals_are_not(served: ServedCollection, site: str) -> None:
     """They stand in for it only where it has no memento of its own."""
     (secure,) = captured(served, f"{site}/Page", (0,))
     (plain,) = captured(served, f"{site.replace('https', 'http')}/Page", (1,))
@@ -199,7 +201,7 @@ def test_http_and_https_are_one_page_but_other_equals_are_not(served: Served, si
     assert listed(f"{site}/PAGE/") == [secure, plain, other]
 
 
-def test_take_downs_hide_mementos_or_leave_them_listed(served: Served, site: str) -> None:
+def test_take_downs_hide_mementos_or_leave_them_listed(served: ServedCollection, site: str) -> None:
     """What is hidden is nowhere; what is blocked is listed, and its address says 451."""
     url = f"{site}/"
     first, second, third = captured(served, url, (0, 30, 60))
@@ -219,7 +221,7 @@ def test_take_downs_hide_mementos_or_leave_them_listed(served: Served, site: str
 # ------------------------------------------------------------------------------- TimeMaps
 
 
-def test_a_timemap_lists_every_memento_in_three_forms(served: Served, site: str) -> None:
+def test_a_timemap_lists_every_memento_in_three_forms(served: ServedCollection, site: str) -> None:
     """Oldest first, with the roles, the span, and the type of each form."""
     url = f"{site}/a?b#!c".replace("#", "%23")
     original = f"{site}/a?b#!c"
@@ -252,7 +254,9 @@ def test_a_timemap_lists_every_memento_in_three_forms(served: Served, site: str)
     assert [json.loads(line[1])["uri"] for line in lines] == mementos
 
 
-def test_a_long_list_comes_in_pages_and_an_index(served: Served, site: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_list_comes_in_pages_and_an_index(
+    served: ServedCollection, site: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The index names each page with its span; the pages together are the list, once."""
     monkeypatch.setattr(machine_api, "PAGE_SIZE", 3)
     url = f"{site}/"
@@ -290,7 +294,7 @@ def test_a_long_list_comes_in_pages_and_an_index(served: Served, site: str, monk
 @pytest.mark.parametrize(
     "target", ["link/https://never.example/", "xml/https://never.example/", "link/", "", "json/0/x"]
 )
-def test_there_is_no_timemap_of_nothing(served: Served, target: str) -> None:
+def test_there_is_no_timemap_of_nothing(served: ServedCollection, target: str) -> None:
     """404 in plain text."""
     reply = served.get(f"/timemap/{target}")
 
@@ -300,7 +304,7 @@ def test_there_is_no_timemap_of_nothing(served: Served, target: str) -> None:
 # ------------------------------------------------------------------------------- mementos
 
 
-def test_the_copy_and_its_reader_page_say_the_same(served: Served, site: str) -> None:
+def test_the_copy_and_its_reader_page_say_the_same(served: ServedCollection, site: str) -> None:
     """Both with Memento-Datetime and Link; the copy's own address is the memento's."""
     mementos = captured(served, f"{site}/")
     target = f"/c/{timestamp14(LATER[1])}/{site}/"
@@ -321,7 +325,7 @@ def test_the_copy_and_its_reader_page_say_the_same(served: Served, site: str) ->
     ]  # fmt: skip
 
 
-def test_a_page_whose_parts_took_a_while_keeps_the_moment_of_its_address(served: Served, site: str) -> None:
+def test_a_page_whose_parts_took_a_while_keeps_the_moment_of_its_address(served: ServedCollection, site: str) -> None:
     """Memento-Datetime is the page's, also when its document was written seconds later."""
     page_id = served.builder.page(f"{site}/")
     served.builder.response(f"{site}/", b"<p>x</p>", at=NOW + timedelta(seconds=4), page_id=page_id)
@@ -332,7 +336,7 @@ def test_a_page_whose_parts_took_a_while_keeps_the_moment_of_its_address(served:
 
 
 @pytest.mark.parametrize("path", ["/c/{}/", "/page/{}/"])
-def test_another_moment_leads_to_the_exact_one(served: Served, site: str, path: str) -> None:
+def test_another_moment_leads_to_the_exact_one(served: ServedCollection, site: str, path: str) -> None:
     """Also the other scheme, and a URL that only equals: the address tells the true ones."""
     captured(served, f"{site}/Page", (0,))
     origin = served.replay if path.startswith("/c/") else served.front
@@ -347,7 +351,7 @@ def test_another_moment_leads_to_the_exact_one(served: Served, site: str, path: 
     assert fetch(origin, true).status == 200
 
 
-def test_images_ask_for_no_neighbours(served: Served, site: str) -> None:
+def test_images_ask_for_no_neighbours(served: ServedCollection, site: str) -> None:
     """Links are for pages: a part of a page has none."""
     served.builder.response(f"{site}/i.png", b"\x89PNG", mime="image/png")
 
@@ -357,7 +361,7 @@ def test_images_ask_for_no_neighbours(served: Served, site: str) -> None:
 
 
 @pytest.mark.parametrize("length", [500, 2_000, 8_000])
-def test_links_of_long_urls_still_fit_into_a_head(served: Served, site: str, length: int) -> None:
+def test_links_of_long_urls_still_fit_into_a_head(served: ServedCollection, site: str, length: int) -> None:
     """What is needed is said; neighbours only where there is room for them."""
     url = f"{site}/{'x' * length}"
     captured(served, url)
@@ -375,7 +379,7 @@ def test_a_header_keeps_what_is_needed() -> None:
 
 
 @pytest.mark.parametrize("quoted", ['"', "<", ">", "\u00e9", "\u4e16"])
-def test_no_character_breaks_out_of_a_link(served: Served, site: str, quoted: str) -> None:
+def test_no_character_breaks_out_of_a_link(served: ServedCollection, site: str, quoted: str) -> None:
     """A captured URL is hostile text like any other."""
     url = f"{site}/a{quoted}b; rel=evil"
     served.builder.page(url, "<p>x</p>")
@@ -393,13 +397,13 @@ KNOWN = {"original", "timegate", "self", "first", "last", "memento", "timemap"}
 
 
 @pytest.fixture
-def client(served: Served) -> MementoClient:
+def client(served: ServedCollection) -> MementoClient:
     """The Memento client of Old Dominion and Los Alamos, asking our TimeGate."""
     return MementoClient(timegate_uri=f"{served.front}/timegate/", check_native_timegate=False)
 
 
 @pytest.mark.parametrize("start", ["original", "memento", "reader page"])
-def test_a_memento_client_finds_its_way(served: Served, site: str, client: MementoClient, start: str) -> None:
+def test_a_memento_client_finds_its_way(served: ServedCollection, site: str, client: MementoClient, start: str) -> None:
     """From the original, from a memento, and from the page that shows one."""
     mementos = captured(served, f"{site}/")
     asked_for = {
@@ -427,7 +431,7 @@ def test_a_memento_client_finds_its_way(served: Served, site: str, client: Memen
         assert found[role]["uri"] == [mementos[place]]
 
 
-def test_a_memento_client_knows_what_is_what(served: Served, site: str) -> None:
+def test_a_memento_client_knows_what_is_what(served: ServedCollection, site: str) -> None:
     """The TimeGate is a TimeGate, and the copy is a memento."""
     mementos = captured(served, f"{site}/")
 
@@ -442,7 +446,7 @@ def test_a_memento_client_knows_what_is_what(served: Served, site: str) -> None:
 @example("%2e%2e/..//")
 @example("99999999999999/https://a.example/")
 @example("link/99999999/https://a.example/")
-def test_no_target_breaks_the_machines(served: Served, text: str) -> None:
+def test_no_target_breaks_the_machines(served: ServedCollection, text: str) -> None:
     """Whatever is asked: found, or not, or wrongly asked."""
     text = text.replace("#", "%23")
     for route in ("/timegate/", "/timemap/", "/timemap/link/", "/timemap/json/https://"):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from core.timestamps import timestamp14
 from playback.web.machine_api import MachineAccess, SearchIndexing
 from tests.support.examples import examples
-from tests.support.playback_fixtures import NOW, CollectionBuilder, Served, fetch, serving
+from tests.support.playback_fixtures import NOW, CollectionBuilder, ServedCollection, fetch, serving
 
 pytestmark = pytest.mark.playback
 
@@ -46,7 +46,7 @@ _dates = st.one_of(
 @given(_dates, st.sampled_from(FRONT_ROUTES + REPLAY_ROUTES), st.sampled_from(("x", "never")))
 @example("00010101000000", "/page/{}/{}", "x")
 @example("00000101000000", "/latest/{}/{}", "x")
-def test_no_date_breaks_a_route(served: Served, date: str, route: str, name: str) -> None:
+def test_no_date_breaks_a_route(served: ServedCollection, date: str, route: str, name: str) -> None:
     """404, 400, or a way to a date that there is; never a fault of ours."""
     if not (served.builder.layout.root / "dated").exists():
         served.builder.page("https://dated.example/x", "<p>x</p>")
@@ -63,7 +63,7 @@ _ESCAPES = {code: f"%{code:02X}" for code in range(128, 256)}
 
 
 @pytest.mark.parametrize("date", ABSURD)
-def test_dates_that_name_no_moment_are_not_found(served: Served, site: str, date: str) -> None:
+def test_dates_that_name_no_moment_are_not_found(served: ServedCollection, site: str, date: str) -> None:
     """On a URL that there is, too; the years 1 and 9999 are moments like any other."""
     served.builder.page(f"{site}/", "<p>x</p>")
     is_moment = date in {"00010101000000", "99991231235959"}
@@ -78,7 +78,7 @@ def test_dates_that_name_no_moment_are_not_found(served: Served, site: str, date
 
 
 def test_search_engines_are_kept_out_unless_a_setting_lets_them_in(
-    served: Served, collection: CollectionBuilder
+    served: ServedCollection, collection: CollectionBuilder
 ) -> None:
     """By default of everything; with the setting, the front's pages are open and copies still not."""
     for origin in (served.front, served.replay):
@@ -98,7 +98,7 @@ def test_search_engines_are_kept_out_unless_a_setting_lets_them_in(
 
 
 @pytest.mark.parametrize("path", ["/robots.txt", "/c/1/x", f"/c/{TS}/https://never.example/"])
-def test_copies_are_never_for_search_engines(served: Served, path: str) -> None:
+def test_copies_are_never_for_search_engines(served: ServedCollection, path: str) -> None:
     """Whatever replay answers, to HEAD as well."""
     with closing(http.client.HTTPConnection(urlsplit(served.replay).netloc)) as connection:
         for method in ("GET", "HEAD"):

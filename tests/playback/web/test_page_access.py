@@ -10,8 +10,8 @@ from core import page_manifest
 from core.page_classes import PageClass
 from core.page_manifest import VisitOutcome
 from core.timestamps import timestamp14
-from tests.support.browser_screen import Screen
-from tests.support.playback_fixtures import NOW, CollectionBuilder, Served, png, serving
+from tests.support.browser_screen import BrowserScreen
+from tests.support.playback_fixtures import NOW, CollectionBuilder, ServedCollection, png, serving
 from warc.text_index.indexer import rebuild_texts
 
 pytestmark = [pytest.mark.playback, pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -76,7 +76,9 @@ def reading(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untype
 @pytest.mark.parametrize(
     ("size", "dark"), [((1200, 900), False), ((390, 844), True)], ids=["desktop-light", "phone-dark"]
 )
-async def test_axe_finds_nothing_serious(size: tuple[int, int], dark: bool, reading: Served, screen: Screen) -> None:
+async def test_axe_finds_nothing_serious(
+    size: tuple[int, int], dark: bool, reading: ServedCollection, screen: BrowserScreen
+) -> None:
     """Names, contrast, landmarks and order of every sort of page, in both languages."""
     found = {}
     for name in SEEN[size[0], dark]:
@@ -91,7 +93,7 @@ async def test_axe_finds_nothing_serious(size: tuple[int, int], dark: bool, read
     assert {name: each for name, each in found.items() if each} == {}
 
 
-async def test_a_keyboard_reaches_everything_in_order(reading: Served, screen: Screen) -> None:
+async def test_a_keyboard_reaches_everything_in_order(reading: ServedCollection, screen: BrowserScreen) -> None:
     """First the way past the banner, then the links as they stand, each with a visible focus."""
     await screen.open(reading.front + PAGES["page"])
     stops = []
@@ -111,7 +113,7 @@ async def test_a_keyboard_reaches_everything_in_order(reading: Served, screen: S
     assert all(outline != "none" for tag, _, outline, _ in stops if tag in ("A", "SUMMARY"))
 
 
-async def test_the_way_past_the_banner_leads_to_the_copy(reading: Served, screen: Screen) -> None:
+async def test_the_way_past_the_banner_leads_to_the_copy(reading: ServedCollection, screen: BrowserScreen) -> None:
     """Return on it moves the focus, not only the view."""
     await screen.open(reading.front + PAGES["page"])
     await screen.press("Tab", 9)
@@ -121,7 +123,7 @@ async def test_the_way_past_the_banner_leads_to_the_copy(reading: Served, screen
     assert await screen.value("document.activeElement.id") == "main"
 
 
-async def test_the_calendar_can_be_walked_and_skipped(reading: Served, screen: Screen) -> None:
+async def test_the_calendar_can_be_walked_and_skipped(reading: ServedCollection, screen: BrowserScreen) -> None:
     """Days with captures are links that say their date; the list is one step away."""
     await screen.open(reading.front + PAGES["calendar"])
     labels = await screen.value("[...document.querySelectorAll('.month td a')].map(a => a.getAttribute('aria-label'))")
@@ -141,7 +143,7 @@ background:#fff" id="fake">Copy of https://bank.example Archived on 1 January 19
 
 @pytest.mark.parametrize("size", [(1200, 900), (390, 844)], ids=["desktop", "phone"])
 async def test_a_page_cannot_paint_over_the_banner(
-    size: tuple[int, int], served: Served, site: str, screen: Screen
+    size: tuple[int, int], served: ServedCollection, site: str, screen: BrowserScreen
 ) -> None:
     """All of the banner is the outer document's, and the copy's frame begins below it (P-09)."""
     served.builder.page(f"{site}/fake", FAKE, title="Copy of https://bank.example", shot=png())
@@ -170,7 +172,7 @@ async def test_a_page_cannot_paint_over_the_banner(
 @pytest.mark.parametrize("language", ["", "/de"], ids=["en", "de"])
 @pytest.mark.parametrize("level", ["", "tx_", "rd_", "ni_"], ids=["images", "text", "reader", "html"])
 async def test_the_banner_is_one_line_on_a_desktop_and_two_on_a_phone(
-    width: int, lines: int, language: str, level: str, reading: Served, screen: Screen
+    width: int, lines: int, language: str, level: str, reading: ServedCollection, screen: BrowserScreen
 ) -> None:
     """Title, date, archive's name, views and menu, at each level; a closed menu takes no room."""
     path = PAGES["page"].replace(TS, f"{TS}{level}", 1)
@@ -191,7 +193,7 @@ async def test_the_banner_is_one_line_on_a_desktop_and_two_on_a_phone(
     assert facts["height"] <= 20 + 32 * lines
 
 
-async def test_paper_tells_address_and_date(reading: Served, screen: Screen) -> None:
+async def test_paper_tells_address_and_date(reading: ServedCollection, screen: BrowserScreen) -> None:
     """What is printed can be found again: whole URL, its own address, the day."""
     await screen.open(reading.front + PAGES["page"])
     await screen.send("Emulation.setEmulatedMedia", media="print")
@@ -203,7 +205,7 @@ async def test_paper_tells_address_and_date(reading: Served, screen: Screen) -> 
     assert "Screenshot" not in said
 
 
-async def test_a_phone_shows_the_picture_above_the_copy(reading: Served, screen: Screen) -> None:
+async def test_a_phone_shows_the_picture_above_the_copy(reading: ServedCollection, screen: BrowserScreen) -> None:
     """Side by side where there is room, one below the other where there is not."""
     places = {}
     for width in (1200, 390):

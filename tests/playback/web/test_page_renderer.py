@@ -28,8 +28,8 @@ from tests.support.playback_fixtures import (
     ROOT,
     CollectionBuilder,
     ReplayProcess,
-    Reply,
-    Served,
+    ServedCollection,
+    StoredReply,
     fetch,
     png,
     running_replay,
@@ -99,7 +99,7 @@ def golden(status: int, content_type: str) -> dict[str, str]:
     return found
 
 
-def check(reply: Reply, content_type: str | None = None) -> None:
+def check(reply: StoredReply, content_type: str | None = None) -> None:
     """Exactly the golden headers, and of others only what that status may say; each once."""
     given = dict(reply.headers)
     assert len(given) == len(reply.headers), reply.headers
@@ -178,19 +178,19 @@ def test_every_route_modifier_status_and_type_has_the_golden_headers(
         assert not any(b"<script" in reply.body for reply in found)
 
 
-def _all(origin: str, asked: list[bytes], method: str) -> list[Reply]:
+def _all(origin: str, asked: list[bytes], method: str) -> list[StoredReply]:
     """The replies to requests that are sent all at once."""
     received = exchange(origin, b"".join(asked))
     if method == "GET":
         return replies(received)
     heads = received.split(b"\r\n\r\n")[:-1]
-    return [Reply(each.status, each.headers, b"") for head in heads for each in _bodiless(head)]
+    return [StoredReply(each.status, each.headers, b"") for head in heads for each in _bodiless(head)]
 
 
-def _bodiless(head: bytes) -> list[Reply]:
+def _bodiless(head: bytes) -> list[StoredReply]:
     first, *lines = head.decode().split("\r\n")
     fields = [(line.partition(": ")[0], line.partition(": ")[2]) for line in lines]
-    return [Reply(int(first.split()[1]), fields, b"")]
+    return [StoredReply(int(first.split()[1]), fields, b"")]
 
 
 def test_a_status_for_each_thing_that_can_happen(replay: ReplayProcess) -> None:
@@ -246,12 +246,12 @@ def test_what_is_no_document_picture_or_style_gets_nothing(
 
 
 @dataclass(frozen=True, slots=True)
-class _Evil:
+class _HostileReplay:
     origin: str
 
 
 @pytest.fixture(scope="module")
-def evil() -> Iterator[_Evil]:
+def evil() -> Iterator[_HostileReplay]:
     """Replay's own server and gate around an application that says everything it should not."""
     with subprocess.Popen(
         [sys.executable, str(Path(__file__).with_name("evil_application.py"))],
@@ -261,7 +261,7 @@ def evil() -> Iterator[_Evil]:
         assert process.stdout is not None
         process.stdin.write(json.dumps({"types": TYPES, "headers": DANGEROUS}) + "\n")
         process.stdin.flush()
-        yield _Evil(f"http://127.0.0.1:{json.loads(process.stdout.readline())['port']}")
+        yield _HostileReplay(f"http://127.0.0.1:{json.loads(process.stdout.readline())['port']}")
         process.stdin.close()
 
 
@@ -273,7 +273,7 @@ SHOWN = set(TYPES[:8])  # what may leave without being a download
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_whatever_the_application_says_only_the_golden_headers_leave(evil: _Evil, method: str) -> None:
+def test_whatever_the_application_says_only_the_golden_headers_leave(evil: _HostileReplay, method: str) -> None:
     """Every status by every type by all dangerous headers, over a real socket (P-17)."""
     host = evil.origin.removeprefix("http://")
     cases = [(status, number) for status in STATUSES for number in range(len(TYPES))]
@@ -295,7 +295,7 @@ def test_whatever_the_application_says_only_the_golden_headers_leave(evil: _Evil
                 assert reply.body == b"This capture cannot be shown.\n"
 
 
-def test_an_application_that_fails_says_nothing(evil: _Evil) -> None:
+def test_an_application_that_fails_says_nothing(evil: _HostileReplay) -> None:
     """Neither a traceback nor the server's own page."""
     reply = fetch(evil.origin, "/answer/failing/0")
 
@@ -427,14 +427,14 @@ FRONT_TARGETS = [
 
 
 @pytest.fixture(scope="module")
-def front(served: Served) -> Served:
+def front(served: ServedCollection) -> ServedCollection:
     """A front with a page of ours."""
     served.builder.page(f"{SITE}/page", "<p>x", shot=png(), text="x")
     return served
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "OPTIONS"])
-def test_every_page_of_the_front_has_its_golden_headers(front: Served, method: str) -> None:
+def test_every_page_of_the_front_has_its_golden_headers(front: ServedCollection, method: str) -> None:
     """The front has no script, no frame but replay's and no framing, whatever its status."""
     expected = security_headers(front.replay)
     assert expected["Content-Security-Policy"].startswith("default-src 'none'; ")

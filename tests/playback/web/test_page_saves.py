@@ -25,7 +25,7 @@ from playback.access.decision_store import open_decisions
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind, add_takedowns
 from playback.web.asgi_app import WebOptions, create_app
 from playback.web.page_saves import SaveOptions
-from tests.support.browser_screen import Screen
+from tests.support.browser_screen import BrowserScreen
 from tests.support.clocks import ManualClock
 from tests.support.documentation_pictures import save_sheet
 from tests.support.playback_fixtures import NOW, UNLIMITED, CollectionBuilder, png, serving
@@ -293,7 +293,7 @@ def pages(collection: CollectionBuilder) -> Iterator[dict[str, str]]:
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize(("size", "dark"), [((1200, 900), False), ((390, 844), True)], ids=["desktop", "phone"])
 async def test_axe_finds_nothing_serious(
-    size: tuple[int, int], dark: bool, pages: dict[str, str], screen: Screen
+    size: tuple[int, int], dark: bool, pages: dict[str, str], screen: BrowserScreen
 ) -> None:
     """On each sort of page, in both themes, sizes and languages; nothing is wider than the window."""
     found = {}
@@ -309,7 +309,7 @@ async def test_axe_finds_nothing_serious(
 @pytest.mark.browser
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.skipif("WEBOID_PICTURES" not in os.environ, reason="makes pictures of the documentation")
-async def test_pictures_of_the_documentation(pages: dict[str, str], screen: Screen) -> None:
+async def test_pictures_of_the_documentation(pages: dict[str, str], screen: BrowserScreen) -> None:
     """Each page in both themes and sizes, side by side."""
     port = pages["form"].split(":")[2].partition("/")[0]
     for name in ("filled in", "queued", "never", "timeline"):

@@ -35,8 +35,8 @@ from playback.web.rate_limits import (
     reader_prefix,
 )
 from playback.web.registry.registry_service import LinkRegistry, RegistrySource
-from tests.support.playback_fixtures import NOW, CollectionBuilder, Reply, Served, serving
-from tests.support.registry_builder import DEAD, FixedRegistry, Front, RegistryBuilder, open_front
+from tests.support.playback_fixtures import NOW, CollectionBuilder, ServedCollection, StoredReply, serving
+from tests.support.registry_builder import DEAD, FixedRegistry, RegistryBuilder, RegistryFront, open_front
 from tests.support.services.registries import open_registry
 
 RATES = ReaderRates(TokenRate(1, 3), TokenRate(2, 5), TokenRate(100, 1_000))
@@ -52,18 +52,18 @@ V4 = st.ip_addresses(v=4)
 
 
 @pytest.fixture
-def strict(registry_builder: RegistryBuilder, tmp_path: Path) -> Iterator[Front]:
+def strict(registry_builder: RegistryBuilder, tmp_path: Path) -> Iterator[RegistryFront]:
     """A front that lets a reader ask three times at once, behind a proxy."""
     with open_front(tmp_path, FixedRegistry(registry_builder.store), access=ACCESS) as found:
         yield found
 
 
-def asked(front: Front, times: int, **headers: str) -> list[int]:
+def asked(front: RegistryFront, times: int, **headers: str) -> list[int]:
     """The codes of that many questions."""
     return [front.page(**headers).status_code for _ in range(times)]
 
 
-def test_who_asks_too_often_is_told_how_long_to_wait(strict: Front) -> None:
+def test_who_asks_too_often_is_told_how_long_to_wait(strict: RegistryFront) -> None:
     """429 with Retry-After; after that time there is an answer."""
     assert asked(strict, 3) == [200] * 3
     refused = strict.page()
@@ -74,7 +74,7 @@ def test_who_asks_too_often_is_told_how_long_to_wait(strict: Front) -> None:
     assert strict.page().status_code == 200
 
 
-def test_neighbours_share_a_limit_and_others_do_not(strict: Front) -> None:
+def test_neighbours_share_a_limit_and_others_do_not(strict: RegistryFront) -> None:
     """An IPv4 /24 and an IPv6 /48 (W23)."""
     for one, other, far in (
         ("203.0.113.1", "203.0.113.9", "203.0.114.9"),
@@ -85,14 +85,14 @@ def test_neighbours_share_a_limit_and_others_do_not(strict: Front) -> None:
         assert asked(strict, 1, x_forwarded_for=far) == [200]
 
 
-def test_an_ipv6_reader_is_his_network(strict: Front) -> None:
+def test_an_ipv6_reader_is_his_network(strict: RegistryFront) -> None:
     """The lower half of an address is anybody's to choose."""
     codes = [strict.page(x_forwarded_for=f"2001:db8:7:7::{n:x}").status_code for n in range(1, 5)]
 
     assert codes == [200, 200, 200, 429]
 
 
-def test_a_question_for_many_pages_costs_more(strict: Front) -> None:
+def test_a_question_for_many_pages_costs_more(strict: RegistryFront) -> None:
     """Fifty as much as ten for one; it is answered, and the next has to wait for it."""
     ids = "|".join(map(str, range(1, 51)))
 
@@ -105,13 +105,13 @@ def test_a_question_for_many_pages_costs_more(strict: Front) -> None:
     [{"x_forwarded_for": "10.1.2.3"}, {"x_forwarded_for": "2001:db8:aaaa::5"}, {"authorization": f"Bearer {TOKEN}"}],
     ids=["v4", "v6", "token"],
 )
-def test_internal_callers_never_wait(headers: dict[str, str], strict: Front) -> None:
+def test_internal_callers_never_wait(headers: dict[str, str], strict: RegistryFront) -> None:
     """They may walk through a whole namespace."""
     assert asked(strict, 20, **headers) == [200] * 20
 
 
 @pytest.mark.parametrize("said", ["Bearer", "Bearer ", f"Bearer {TOKEN}x", f"Basic {TOKEN}", "Bearer é"])
-def test_a_wrong_token_opens_nothing(said: str, strict: Front) -> None:
+def test_a_wrong_token_opens_nothing(said: str, strict: RegistryFront) -> None:
     """It is a question like any other."""
     assert asked(strict, 4, authorization=said.encode("latin-1").decode("latin-1"))[-1] == 429
 
@@ -123,7 +123,7 @@ def test_without_a_token_no_token_is_right(registry_builder: RegistryBuilder, tm
         assert asked(front, 1, x_forwarded_for="10.0.0.1") == [429]
 
 
-def test_the_form_has_its_own_limit(strict: Front) -> None:
+def test_the_form_has_its_own_limit(strict: RegistryFront) -> None:
     """Told in words, with the form above them; the page itself is not counted."""
     path = f"/links?url={DEAD}&stamp="
     codes = [strict.get(path + strict.stamp()).status_code for _ in range(4)]
@@ -135,7 +135,7 @@ def test_the_form_has_its_own_limit(strict: Front) -> None:
     assert strict.get("/links").status_code == 200
 
 
-def test_the_wrong_questions_are_counted_too(strict: Front) -> None:
+def test_the_wrong_questions_are_counted_too(strict: RegistryFront) -> None:
     """Else errors were free."""
     assert [strict.page("dbname=").status_code for _ in range(4)] == [400, 400, 400, 429]
 
@@ -337,14 +337,14 @@ def _limiter(burst: float) -> RateLimiter:
     return RateLimiter(RateLimitPolicy(rates=ReaderRates(rate, rate, TokenRate(100, 1_000))))
 
 
-def test_comparisons_leave_room_for_other_pages(served: Served, site: str) -> None:
+def test_comparisons_leave_room_for_other_pages(served: ServedCollection, site: str) -> None:
     """Forty readers compare two large texts; meanwhile the first page is answered again and again."""
     words = [" ".join(f"w{place * step % 7919}" for place in range(60_000)) for step in (3, 5)]
     later = NOW.replace(year=NOW.year + 1)
     served.builder.page(f"{site}/", "<p>x</p>", text=words[0])
     served.builder.page(f"{site}/", "<p>y</p>", text=words[1], at=later)
     target = f"/changes/{timestamp14(NOW)}/{timestamp14(later)}/{site}/"
-    replies: list[Reply] = []
+    replies: list[StoredReply] = []
     threads = [threading.Thread(target=lambda: replies.append(served.get(target))) for _ in range(40)]
     for thread in threads:
         thread.start()

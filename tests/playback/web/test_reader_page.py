@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from core.timestamps import timestamp14
 from playback.web.reader_page import VIEWS
 from tests.support.examples import examples
-from tests.support.playback_fixtures import NOW, CollectionBuilder, Served, fetch, serving
+from tests.support.playback_fixtures import NOW, CollectionBuilder, ServedCollection, fetch, serving
 
 pytestmark = pytest.mark.playback
 
@@ -36,7 +36,7 @@ _value = st.text(st.characters(codec="utf-8", exclude_characters="\0") | st.samp
 
 
 @pytest.fixture(scope="module")
-def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCollection]:
     """A front with one page."""
     builder = CollectionBuilder(tmp_path_factory.mktemp("odd") / "collection")
     builder.page(URL, "<p>x</p>", text="x")
@@ -45,7 +45,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     builder.close()
 
 
-def check(served: Served, target: str, **headers: str) -> None:
+def check(served: ServedCollection, target: str, **headers: str) -> None:
     """The answer is one of ours."""
     reply = fetch(served.front, target, headers=headers or None)
     assert reply.status < 500, target
@@ -62,14 +62,14 @@ def check(served: Served, target: str, **headers: str) -> None:
 
 @settings(max_examples=examples(70))
 @given(_views, _places)
-def test_no_path_is_too_odd(odd: Served, view: str, rest: str) -> None:
+def test_no_path_is_too_odd(odd: ServedCollection, view: str, rest: str) -> None:
     """Percent signs, quotes, braces, dates that are none, urns, dots and slashes."""
     check(odd, f"/{view}/{rest}")
 
 
 @settings(max_examples=examples(40))
 @given(_value, _value, _value, st.sampled_from(["host:", "url:", "title:", ""]))
-def test_no_search_is_too_odd(odd: Served, words: str, before: str, where: str, kind: str) -> None:
+def test_no_search_is_too_odd(odd: ServedCollection, words: str, before: str, where: str, kind: str) -> None:
     """Words, places and cursors of any text."""
     from urllib.parse import urlencode
 
@@ -101,13 +101,13 @@ def test_no_search_is_too_odd(odd: Served, words: str, before: str, where: str, 
         "/url/00010101000000/" + URL,
     ],
 )
-def test_known_oddities(odd: Served, target: str) -> None:
+def test_known_oddities(odd: ServedCollection, target: str) -> None:
     """Numbers, dates and hosts at the edge of what a database or a library takes."""
     check(odd, target)
 
 
 @pytest.mark.parametrize("host", ["", "evil.example", "127.0.0.1:1:2", "[", "a" * 300, "<script>"])
-def test_no_host_is_too_odd(odd: Served, host: str) -> None:
+def test_no_host_is_too_odd(odd: ServedCollection, host: str) -> None:
     """Only our own is answered."""
     check(odd, "/", Host=host)
     check(odd, f"/page/{TS}/{URL}", Host=host)

@@ -41,7 +41,7 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
     server.stop()
 
 
-class Answers:
+class QueueFront:
     """A front beside a frontier that a crawl would write."""
 
     def __init__(self, builder: CollectionBuilder, settings: Settings) -> None:
@@ -83,7 +83,7 @@ def ask(app: Starlette, target: str) -> httpx.Response:
 
 
 @pytest.fixture(params=["sqlite", "redis"])
-def answers(request: pytest.FixtureRequest, collection: CollectionBuilder) -> Iterator[Answers]:
+def answers(request: pytest.FixtureRequest, collection: CollectionBuilder) -> Iterator[QueueFront]:
     """With the collection's own frontier, and with one in Redis."""
     settings = Settings()
     if request.param == "redis":
@@ -91,7 +91,7 @@ def answers(request: pytest.FixtureRequest, collection: CollectionBuilder) -> It
         name = re.sub(r"\W", "-", request.node.name)[-40:].strip("-").lower()
         url = f"{server.url}?frontier={name}"
         settings = replace(settings, frontier=replace(settings.frontier, url=url))
-    it = Answers(collection, settings)
+    it = QueueFront(collection, settings)
     with contextlib.closing(it.frontier), contextlib.closing(it.status):
         yield it
 
@@ -112,13 +112,13 @@ def test_a_visited_site_learns_who_came_and_how_to_refuse(collection: Collection
     assert "not published a contact address" in ask(app_of(collection, None), "/about-crawler").text
 
 
-def test_an_address_that_nobody_cites_was_never_seen(answers: Answers) -> None:
+def test_an_address_that_nobody_cites_was_never_seen(answers: QueueFront) -> None:
     """The fifth answer."""
     assert "never been archived" in answers.words()
     assert ask(answers.app, f"/page/{URL}").status_code == 404
 
 
-def test_a_queued_address_says_since_when(answers: Answers) -> None:
+def test_a_queued_address_says_since_when(answers: QueueFront) -> None:
     """And until when its host is left alone, if it is."""
     answers.frontier.add([NewItem(URL)], now=NOW)
     first = answers.words()
@@ -131,7 +131,7 @@ def test_a_queued_address_says_since_when(answers: Answers) -> None:
     assert "HTTP 429" in answers.words()
 
 
-def test_an_address_under_way_says_so(answers: Answers) -> None:
+def test_an_address_under_way_says_so(answers: QueueFront) -> None:
     """Between claim and end."""
     answers.frontier.add([NewItem(URL)], now=NOW)
     answers.frontier.claim(now=NOW, worker="w")
@@ -139,7 +139,7 @@ def test_an_address_under_way_says_so(answers: Answers) -> None:
     assert "being archived now" in answers.words()
 
 
-def test_a_failed_address_says_how_often_and_why(answers: Answers) -> None:
+def test_a_failed_address_says_how_often_and_why(answers: QueueFront) -> None:
     """Each attempt with its reason; while there are more to come it is queued."""
     answers.frontier.add([NewItem(URL)], now=NOW)
     (item,) = answers.frontier.claim(now=NOW, worker="w")
@@ -159,7 +159,7 @@ def test_a_failed_address_says_how_often_and_why(answers: Answers) -> None:
     assert "Attempts ended" in ended
 
 
-def test_a_refused_address_says_why(answers: Answers) -> None:
+def test_a_refused_address_says_why(answers: QueueFront) -> None:
     """What the site said, in words and as it was recorded."""
     answers.frontier.add([NewItem(URL)], now=NOW)
     (item,) = answers.frontier.claim(now=NOW, worker="w")
@@ -170,7 +170,7 @@ def test_a_refused_address_says_why(answers: Answers) -> None:
     assert "robots: Disallow: /page" in words
 
 
-def test_a_refusal_of_policy_says_until_when_and_nothing_of_who(answers: Answers) -> None:
+def test_a_refusal_of_policy_says_until_when_and_nothing_of_who(answers: QueueFront) -> None:
     """Also before anybody cited it; and it ends with its entry."""
     entry = PolicyEntry(
         PolicyKind.AUTOBLACKLIST, "=cited.example", "secret words", "alice", NOW,
@@ -193,7 +193,7 @@ def test_a_refusal_of_policy_says_until_when_and_nothing_of_who(answers: Answers
     assert "until" not in answers.words()
 
 
-def test_a_whitelist_entry_goes_before_the_crawls_own(answers: Answers) -> None:
+def test_a_whitelist_entry_goes_before_the_crawls_own(answers: QueueFront) -> None:
     """As it does for the crawl."""
     for kind in (PolicyKind.AUTOBLACKLIST, PolicyKind.WHITELIST):
         entry = PolicyEntry(kind, "=cited.example", "", "", NOW)
@@ -202,7 +202,7 @@ def test_a_whitelist_entry_goes_before_the_crawls_own(answers: Answers) -> None:
     assert "never been archived" in answers.words()
 
 
-def test_a_failed_capture_tells_of_the_next_attempt(answers: Answers) -> None:
+def test_a_failed_capture_tells_of_the_next_attempt(answers: QueueFront) -> None:
     """The page of a failed visit has the books' word, too."""
     answers.builder.page(URL, None, outcome=VisitOutcome.FAILED, reason="HTTP 503")
     answers.frontier.add([NewItem(URL)], now=NOW)
@@ -212,7 +212,7 @@ def test_a_failed_capture_tells_of_the_next_attempt(answers: Answers) -> None:
     assert "Queued since" in words
 
 
-def test_that_a_page_was_visited_is_not_told_where_it_is_hidden(answers: Answers) -> None:
+def test_that_a_page_was_visited_is_not_told_where_it_is_hidden(answers: QueueFront) -> None:
     """A hidden page looks like one that was never captured (P-22)."""
     answers.frontier.add([NewItem(URL)], now=NOW)
     (item,) = answers.frontier.claim(now=NOW, worker="w")
@@ -222,7 +222,7 @@ def test_that_a_page_was_visited_is_not_told_where_it_is_hidden(answers: Answers
     assert "never been archived" in answers.words()
 
 
-def test_many_addresses_are_told_as_one_is(answers: Answers) -> None:
+def test_many_addresses_are_told_as_one_is(answers: QueueFront) -> None:
     """One look for all; what has no standing is left out, and of policy only the kind is told."""
     entry = PolicyEntry(PolicyKind.BLACKLIST, "=barred.example", "secret", "alice", NOW)
     answers.frontier.give_order(POLICY_ORDER, entry.id, entry.to_json())

@@ -13,12 +13,12 @@ from core.timestamps import timestamp14
 from playback.access.decision_store import open_decisions
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind, add_takedowns
 from tests.support.archive_openapi import check_response
-from tests.support.playback_fixtures import NOW, Served
+from tests.support.playback_fixtures import NOW, ServedCollection
 
 pytestmark = pytest.mark.playback
 
 
-def entries(served: Served, site: str, query: str = "") -> list[dict[str, Any]]:
+def entries(served: ServedCollection, site: str, query: str = "") -> list[dict[str, Any]]:
     """Return the feed's entries for that site, read as feed readers do."""
     reply = served.get(f"/feed.atom?host={urlsplit(site).hostname}{query}")
     check_response("/feed.atom", reply.status)
@@ -30,7 +30,7 @@ def entries(served: Served, site: str, query: str = "") -> list[dict[str, Any]]:
     return list(read.entries)
 
 
-def test_the_feed_lists_copies_newest_first(served: Served, site: str) -> None:
+def test_the_feed_lists_copies_newest_first(served: ServedCollection, site: str) -> None:
     """Hostile titles are text; each entry leads to its copy; pages without a copy are left out."""
     hostile = "<script>alert(1)</script> & \x0b]]>"
     served.builder.page(f"{site}/1", "<p>one", title="One")
@@ -46,7 +46,7 @@ def test_the_feed_lists_copies_newest_first(served: Served, site: str) -> None:
     assert served.get(urlsplit(one["link"]).path).status == 200
 
 
-def test_the_feed_of_changes_has_only_pages_with_another_text(served: Served, site: str) -> None:
+def test_the_feed_of_changes_has_only_pages_with_another_text(served: ServedCollection, site: str) -> None:
     """The first capture and an equal one are no change; the entry links to the differences."""
     for day, text in enumerate(("first", "first", "second")):
         served.builder.page(f"{site}/", "<p>x", text=text, at=NOW + timedelta(days=day))
@@ -61,7 +61,7 @@ def test_the_feed_of_changes_has_only_pages_with_another_text(served: Served, si
     assert len(entries(served, site)) == 3
 
 
-def test_an_unchanged_feed_is_not_sent_again(served: Served, site: str) -> None:
+def test_an_unchanged_feed_is_not_sent_again(served: ServedCollection, site: str) -> None:
     """ETag and Last-Modified; a new page makes a new feed."""
     served.builder.page(f"{site}/1", "<p>one")
     address = f"/feed.atom?host={urlsplit(site).hostname}"
@@ -75,7 +75,7 @@ def test_an_unchanged_feed_is_not_sent_again(served: Served, site: str) -> None:
     assert served.get("/").text.count('type="application/atom+xml" href="/feed.atom"') == 1
 
 
-def test_what_is_taken_down_is_in_no_feed(served: Served, site: str) -> None:
+def test_what_is_taken_down_is_in_no_feed(served: ServedCollection, site: str) -> None:
     """Neither hidden nor blocked captures; a change is named beside the capture before that readers may see."""
     for day, text in enumerate(("first", "hidden", "blocked", "last")):
         served.builder.page(f"{site}/", "<p>x", text=text, title=text, at=NOW + timedelta(days=day))

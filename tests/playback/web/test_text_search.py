@@ -17,7 +17,7 @@ from playback.access.decision_store import open_decisions
 from playback.access.holds import ScanVerdict, store_verdicts
 from playback.access.levels import Level
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind, add_takedowns, normalize_target
-from tests.support.playback_fixtures import NOW, CollectionBuilder, Served, decide, png, serving
+from tests.support.playback_fixtures import NOW, CollectionBuilder, ServedCollection, decide, png, serving
 from warc.text_index.indexer import rebuild_texts
 
 pytestmark = pytest.mark.playback
@@ -36,20 +36,20 @@ def index(builder: CollectionBuilder) -> None:
     rebuild_texts(builder.layout, "", no_text)
 
 
-def find(served: Served, words: str, **more: str) -> dict[str, Any]:
+def find(served: ServedCollection, words: str, **more: str) -> dict[str, Any]:
     """The JSON answer for a full-text search."""
     query = "".join(f"&{name}={quote(value)}" for name, value in more.items())
     answer: dict[str, Any] = json.loads(served.get(f"/api/pages?in=text&q={quote(words)}{query}").text)
     return answer
 
 
-def urls(served: Served, words: str, **more: str) -> list[str]:
+def urls(served: ServedCollection, words: str, **more: str) -> list[str]:
     """The addresses that are found."""
     return [page["url"] for page in find(served, words, **more)["pages"]]
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCollection]:
     """A collection of pages in several languages, types and years."""
     builder = CollectionBuilder(tmp_path_factory.mktemp("library") / "collection")
     page = builder.page
@@ -94,12 +94,12 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         ("other.example", ["/fr", "/ja"]),
     ],
 )
-def test_words_are_found_by_their_stems(words: str, found: list[str], library: Served) -> None:
+def test_words_are_found_by_their_stems(words: str, found: list[str], library: ServedCollection) -> None:
     """Each language by its own rules, scripts without spaces by pairs; a page with a challenge is no page."""
     assert sorted(url[url.rindex("/") :] for url in urls(library, words)) == sorted(found)
 
 
-def test_a_match_in_the_title_precedes(library: Served) -> None:
+def test_a_match_in_the_title_precedes(library: ServedCollection) -> None:
     """So does the page itself before an error page."""
     assert urls(library, "dogs") == [f"{SITE}/en", f"{SITE}/gone"]
 
@@ -116,7 +116,7 @@ def test_a_match_in_the_title_precedes(library: Served) -> None:
         ("state", "error", []),
     ],
 )
-def test_facets_narrow_the_results(facet: str, value: str, found: list[str], library: Served) -> None:
+def test_facets_narrow_the_results(facet: str, value: str, found: list[str], library: ServedCollection) -> None:
     """A site with its subdomains, the year of a capture, language, type and state."""
     words = "other.example"
     if facet == "host" and value == "example":
@@ -125,7 +125,7 @@ def test_facets_narrow_the_results(facet: str, value: str, found: list[str], lib
     assert sorted(url[url.rindex("/") :] for url in urls(library, words, **{facet: value})) == sorted(found)
 
 
-def test_facets_count_the_results(library: Served) -> None:
+def test_facets_count_the_results(library: ServedCollection) -> None:
     """Each value with the number of its results."""
     found = find(library, "dogs")
 
@@ -135,7 +135,7 @@ def test_facets_count_the_results(library: Served) -> None:
     assert found["facets"]["host"] == {"search.example": 2}
 
 
-def test_a_snippet_marks_the_hits_and_escapes_markup(library: Served) -> None:
+def test_a_snippet_marks_the_hits_and_escapes_markup(library: ServedCollection) -> None:
     """What a page says is text in the results, control characters are replaced."""
     (page,) = find(library, "markup")["pages"]
     shown = library.get("/?in=text&q=markup").text
@@ -155,7 +155,7 @@ def test_a_snippet_marks_the_hits_and_escapes_markup(library: Served) -> None:
         pytest.param("a" * 10_000, id="long word"), pytest.param("dogs " * 2_000, id="many words"),
     ],
 )  # fmt: skip
-def test_no_query_has_a_syntax(words: str, library: Served) -> None:
+def test_no_query_has_a_syntax(words: str, library: ServedCollection) -> None:
     """Whatever is typed is words, and is answered."""
     for path in ("/api/pages", "/"):
         assert library.get(f"{path}?in=text&q={quote(words)}").status == 200
@@ -228,7 +228,7 @@ DECISIONS: dict[str, Decide] = {
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCollection]:
     """A site for each decision, with a secret and a page beside it."""
     builder = CollectionBuilder(tmp_path_factory.mktemp("guarded") / "collection")
     for name in DECISIONS:
@@ -244,7 +244,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.mark.parametrize("decision", sorted(DECISIONS))
-def test_nothing_hidden_is_found_or_counted(decision: str, guarded: Served) -> None:
+def test_nothing_hidden_is_found_or_counted(decision: str, guarded: ServedCollection) -> None:
     """A decision counts with the next search: no result, snippet, total or facet is left of the page."""
     site = f"https://{decision}.example"
     before = find(guarded, f"minutes{decision}")

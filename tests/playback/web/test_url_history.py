@@ -21,7 +21,7 @@ from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
 from playback.web.page_store import CaptureMoment
 from playback.web.url_history import CaptureCalendar, span_of
 from tests.support.examples import examples
-from tests.support.playback_fixtures import NOW, CollectionBuilder, Served, fetch, png, serving
+from tests.support.playback_fixtures import NOW, CollectionBuilder, ServedCollection, fetch, png, serving
 
 pytestmark = pytest.mark.playback
 
@@ -107,7 +107,7 @@ def test_a_period_is_a_stretch_of_time_or_nothing(period: str) -> None:
     assert not timestamp14(span.end).startswith(period)
 
 
-def test_the_calendar_leads_to_each_capture(served: Served, site: str) -> None:
+def test_the_calendar_leads_to_each_capture(served: ServedCollection, site: str) -> None:
     """One capture of a day is a link to it, several lead to the list of that day."""
     for hours in (0, 30, 31, 24 * 400):
         served.builder.page(f"{site}/a?b=c", "<p>x</p>", at=NOW + timedelta(hours=hours))
@@ -150,7 +150,7 @@ def test_five_thousand_captures_have_a_calendar_and_a_list_in_parts(collection: 
     assert found == [timestamp14(at) for at in moments[:300]]
 
 
-def test_the_list_says_what_stayed_the_same(served: Served, site: str) -> None:
+def test_the_list_says_what_stayed_the_same(served: ServedCollection, site: str) -> None:
     """By the digests of the texts: since when, and which captures differ."""
     for days, text in ((0, "a"), (1, "a"), (2, "a"), (3, "b")):
         served.builder.page(f"{site}/", "<p>x</p>", text=text, at=NOW + timedelta(days=days))
@@ -165,7 +165,7 @@ def test_the_list_says_what_stayed_the_same(served: Served, site: str) -> None:
     assert "Compare" not in words[4]
 
 
-def test_captures_at_another_spelling_are_led_to(served: Served, site: str) -> None:
+def test_captures_at_another_spelling_are_led_to(served: ServedCollection, site: str) -> None:
     """As the reader's page is; other pages under the same key are named apart."""
     served.builder.page(f"{site}/Page", "<p>x</p>")
     served.builder.page(f"{site}/page", "<p>x</p>")
@@ -177,7 +177,7 @@ def test_captures_at_another_spelling_are_led_to(served: Served, site: str) -> N
     assert moved["Location"] in {f"/url/{site}/Page", f"/url/{site}/page"}
 
 
-def test_changes_show_words_facts_links_and_pictures(served: Served, site: str) -> None:
+def test_changes_show_words_facts_links_and_pictures(served: ServedCollection, site: str) -> None:
     """What a reader sees of two captures, side by side."""
     for days, text, title, links in (
         (0, "It was a dark night.", "Old <b>title", ("https://a.example/",)),
@@ -216,7 +216,7 @@ def relink(builder: CollectionBuilder, url: str, at, **more) -> None:  # type: i
     )  # fmt: skip
 
 
-def test_the_moments_of_a_comparison_are_the_true_ones(served: Served, site: str) -> None:
+def test_the_moments_of_a_comparison_are_the_true_ones(served: ServedCollection, site: str) -> None:
     """Older first, both dates those of captures."""
     for days in (0, 10):
         served.builder.page(f"{site}/", "<p>x</p>", text="x", at=NOW + timedelta(days=days))
@@ -230,7 +230,7 @@ def test_the_moments_of_a_comparison_are_the_true_ones(served: Served, site: str
     assert served.get(f"/changes/{TS}/{site}/").status == 404
 
 
-def test_a_text_that_cannot_be_trusted_is_not_compared(served: Served, site: str) -> None:
+def test_a_text_that_cannot_be_trusted_is_not_compared(served: ServedCollection, site: str) -> None:
     """Another record than the index names, another payload, a missing WARC: only facts are told."""
     later = timestamp14(NOW + timedelta(days=1))
     changes = (
@@ -254,7 +254,7 @@ def test_a_text_that_cannot_be_trusted_is_not_compared(served: Served, site: str
         assert "some words" not in reply.text, change
 
 
-def test_a_citation_has_what_the_page_says_of_itself(served: Served, site: str) -> None:
+def test_a_citation_has_what_the_page_says_of_itself(served: ServedCollection, site: str) -> None:
     """From its manifest; hostile words stay words, in the page and in each form."""
     served.builder.page(f"{site}/", "<p>x</p>", title="A | title</textarea><script>")
     facts = [
@@ -277,7 +277,7 @@ def test_a_citation_has_what_the_page_says_of_itself(served: Served, site: str) 
     assert f"{served.replay}/c/{TS}/{site}/" in said
 
 
-def test_what_has_no_copy_is_not_cited(served: Served, site: str) -> None:
+def test_what_has_no_copy_is_not_cited(served: ServedCollection, site: str) -> None:
     """Nor does its page offer to."""
     served.builder.page(f"{site}/", None, outcome=VisitOutcome.FAILED, reason="x")
 
@@ -285,7 +285,7 @@ def test_what_has_no_copy_is_not_cited(served: Served, site: str) -> None:
     assert f"/cite/{TS}/{site}/" not in links_of(served.get(f"/page/{TS}/{site}/").text)
 
 
-def test_what_is_taken_down_is_in_no_calendar_list_or_comparison(served: Served, site: str) -> None:
+def test_what_is_taken_down_is_in_no_calendar_list_or_comparison(served: ServedCollection, site: str) -> None:
     """Hidden captures leave no trace, not even a number (P-22)."""
     for days in (0, 1, 2):
         served.builder.page(f"{site}/", "<p>x</p>", title="T", at=NOW + timedelta(days=days))
@@ -308,7 +308,7 @@ def test_what_is_taken_down_is_in_no_calendar_list_or_comparison(served: Served,
     assert [each["title"] for each in listed] == ["", "T"]
 
 
-def test_a_hidden_capture_leaves_no_gap_in_a_list(served: Served, site: str) -> None:
+def test_a_hidden_capture_leaves_no_gap_in_a_list(served: ServedCollection, site: str) -> None:
     """A list of one still has the newest that may be shown, and so has its oldest end."""
     moments = [timestamp14(NOW + timedelta(days=days)) for days in range(4)]
     for days in range(4):
@@ -330,7 +330,7 @@ PHONE = PageScreen(412, 915, 2.0, mobile=True, language="de-DE,de")
 DESKTOP = PageScreen(1280, 800, language="en-US,en")
 
 
-def seen_pages(served: Served, url: str) -> dict[str, list[str]]:
+def seen_pages(served: ServedCollection, url: str) -> dict[str, list[str]]:
     """A URL's captures by screen, newest first: timestamps of three on a phone, two on a desktop, one older."""
     moments: dict[str, list[str]] = {"phone": [], "desktop": [], "": []}
     days = [("phone", 0), ("desktop", 10), ("phone", 20), ("", 400), ("desktop", 410), ("phone", 420)]
@@ -347,7 +347,7 @@ def captures_on(text: str) -> list[str]:
     return [re.findall(r"/page/(\d{14})/", each)[0] for each in items_of(text)]
 
 
-def test_a_urls_captures_can_be_narrowed_to_a_device(served: Served, site: str) -> None:
+def test_a_urls_captures_can_be_narrowed_to_a_device(served: ServedCollection, site: str) -> None:
     """Calendar, list and every link of the page stay within it; each choice says how many there are."""
     url = f"{site}/page?a=1"
     moments = seen_pages(served, url)
@@ -375,7 +375,7 @@ def test_a_urls_captures_can_be_narrowed_to_a_device(served: Served, site: str) 
     assert f"/page/{newest}/{url}" in links_of(phones)
 
 
-def test_a_urls_captures_can_be_narrowed_to_a_language(served: Served, site: str) -> None:
+def test_a_urls_captures_can_be_narrowed_to_a_language(served: ServedCollection, site: str) -> None:
     """Alone and with a device; counts of the one facet are within the other."""
     url = f"{site}/page"
     moments = seen_pages(served, url)
@@ -393,7 +393,7 @@ def test_a_urls_captures_can_be_narrowed_to_a_language(served: Served, site: str
     assert f"/url/device=phone;language=de-DE/{url}" in links_of(both)
 
 
-def test_facets_are_offered_where_there_is_something_to_choose(served: Served, site: str) -> None:
+def test_facets_are_offered_where_there_is_something_to_choose(served: ServedCollection, site: str) -> None:
     """What is asked for and not there leads to all there is; what is no facet is an address."""
     url = f"{site}/one"
     served.builder.page(url, "<p>a</p>", screen=DESKTOP)
@@ -407,7 +407,7 @@ def test_facets_are_offered_where_there_is_something_to_choose(served: Served, s
     assert served.get(f"/url/device=/{url}").status == 404
 
 
-def test_what_is_taken_down_does_not_tell_how_it_was_seen(served: Served, site: str) -> None:
+def test_what_is_taken_down_does_not_tell_how_it_was_seen(served: ServedCollection, site: str) -> None:
     """A blocked capture is in no facet; of a hidden one nothing is counted."""
     url = f"{site}/page"
     moments = seen_pages(served, url)
@@ -422,7 +422,7 @@ def test_what_is_taken_down_does_not_tell_how_it_was_seen(served: Served, site: 
     assert "All 5 captures Desktop 2 captures Phone 1 capture" in visible(text)
 
 
-def test_a_phones_capture_is_offered_only_where_no_other_is_near(served: Served, site: str) -> None:
+def test_a_phones_capture_is_offered_only_where_no_other_is_near(served: ServedCollection, site: str) -> None:
     """To readers, to Memento clients and by replay; asked for by its moment, it is shown."""
     url = f"{site}/page"
     moments = seen_pages(served, url)

@@ -18,7 +18,7 @@ from proxy.process import RunningProxy, run_proxy
 from proxy.request_log import RequestOutcome
 from tests.support.control_proxy import SECRET, SETTINGS, address
 from tests.support.polling import wait_until
-from tests.support.proxy_fixtures import Browser
+from tests.support.proxy_fixtures import ProxyBrowser
 
 pytestmark = pytest.mark.proxy
 
@@ -69,7 +69,7 @@ async def test_a_page_gets_nothing_from_the_proxys_own_ports(tmp_path: Path, lis
 
 
 def _ask(port: int, username: str, password: str, url: str) -> int:
-    browser = Browser(port, username, password)
+    browser = ProxyBrowser(port, username, password)
     try:
         return browser.get(url).status
     finally:

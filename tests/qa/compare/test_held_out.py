@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 
-from bench.held_out import JUDGES, Judged, judged, shares, wrong
+from bench.held_out import JUDGES, JudgedPair, judged, shares, wrong
 from core.playback_check import QaVerdict
-from tests.support.heldout.kinds import Label
+from tests.support.heldout.kinds import PairLabel
 from tests.support.heldout.pairs import read_held_out, sites
 from tests.support.heldout.plan import planned
 
@@ -17,16 +17,16 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def rows() -> list[Judged]:
+def rows() -> list[JudgedPair]:
     """The figures of every fourth design's pairs, without their pictures."""
     return [judged(pair, pixels=False) for pair in read_held_out(sites()[::4])]
 
 
 @pytest.mark.timeout(1_200)
 @pytest.mark.parametrize("judge", sorted(JUDGES))
-def test_broken_is_called_broken(rows: list[Judged], judge: str) -> None:
+def test_broken_is_called_broken(rows: list[JudgedPair], judge: str) -> None:
     """Precision is 0.97 and recall 0.95 where people would agree on a label, by pictures alone, too."""
-    decided = [row for row in rows if row.label is not Label.EITHER]
+    decided = [row for row in rows if row.label is not PairLabel.EITHER]
     said = JUDGES[judge]
     found = shares(decided, said)
 
@@ -35,14 +35,14 @@ def test_broken_is_called_broken(rows: list[Judged], judge: str) -> None:
 
 
 @pytest.mark.timeout(1_200)
-def test_what_is_the_same_is_good(rows: list[Judged]) -> None:
+def test_what_is_the_same_is_good(rows: list[JudgedPair]) -> None:
     """No page that is as it was is even doubtful."""
     same = [said(row) for row in rows if row.kind == "identical" for said in JUDGES.values()]
 
     assert set(same) == {QaVerdict.GOOD}
 
 
-def test_the_set_is_what_was_planned(rows: list[Judged]) -> None:
+def test_the_set_is_what_was_planned(rows: list[JudgedPair]) -> None:
     """At least 150 pairs of 20 designs, with the labels that the plan gives them."""
     stored = Counter((row.site, row.kind, row.label) for row in rows)
     plan = list(planned())

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from tests.qa.web.gallery import Drawing, draw
+from tests.qa.web.gallery import GalleryPictures, draw
 from tests.support.browser_screen import screen, windows  # noqa: F401 fixtures
 
 
 @pytest.fixture(scope="session")
-def drawings() -> list[Drawing]:
+def drawings() -> list[GalleryPictures]:
     """Pages and their copies, drawn once."""
     return asyncio.run(draw())

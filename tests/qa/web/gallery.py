@@ -11,7 +11,7 @@ from PIL import Image
 from core.page_classes import PageClass
 from core.playback_check import LostPart, PlaybackFault, QaVerdict
 from qa.compare.picture_comparison import compare_pictures
-from tests.support.browser_screen import Screen, open_screen
+from tests.support.browser_screen import BrowserScreen, open_screen
 from tests.support.playback_fixtures import NOW
 from tests.support.quality_builder import QualityBuilder
 
@@ -33,7 +33,7 @@ _TEXT = (
 
 
 @dataclass(frozen=True)
-class Sort:
+class GalleryPage:
     """A page and what became of its copy."""
 
     url: str
@@ -48,27 +48,27 @@ class Sort:
 
 
 SORTS = (
-    Sort(
+    GalleryPage(
         "https://www.coastal-times.org/1862/the-light-at-the-cape", "The light at the cape",
         QaVerdict.BROKEN, (PlaybackFault.LAYOUT, PlaybackFault.RESOURCES),
         "A style sheet is missing; the layout is broken.", {"style": ""}, 0.31,
         (LostPart("https://www.coastal-times.org/style/main.css?v=7", "missing"),),
     ),
-    Sort(
+    GalleryPage(
         "https://library.seafarers.org/keepers", "The keepers' log", QaVerdict.BROKEN, (PlaybackFault.BLANK,),
         "The replayed page is blank.", {"blank": "1"}, 0.04, tint="#1f4a7a",
     ),
-    Sort(
+    GalleryPage(
         "https://museum.harbour-town.org/lighthouse", "A lighthouse and its people", QaVerdict.BROKEN,
         (PlaybackFault.LOST, PlaybackFault.RESOURCES), "1 image is missing.", {"figure": ""}, 0.58,
         (LostPart("https://museum.harbour-town.org/pictures/tower.jpg", "status: 404"),
          LostPart("https://cdn.harbour-town.org/fonts/serif.woff2", "digest")), tint="#2f5d3a",
     ),
-    Sort(
+    GalleryPage(
         "https://www.lamps-and-lenses.org/lens?lang=en", "How a lens is ground", QaVerdict.DOUBTFUL,
         (PlaybackFault.COVERED,), "An overlay covers much of the page.", {"over": "1"}, 0.71, tint="#5d2f5a",
     ),
-    Sort(
+    GalleryPage(
         "https://news.bay.example/ships", "Ships that came in on Monday", QaVerdict.GOOD, (), "", {}, 0.99,
         tint="#22555c",
     ),
@@ -80,23 +80,23 @@ _OVER = (
 
 
 @dataclass(frozen=True)
-class Drawing:
+class GalleryPictures:
     """A page as it was captured and as its copy is shown, as PNG."""
 
     seen: bytes
     shown: bytes
 
 
-async def draw(high: int = 900) -> list[Drawing]:
+async def draw(high: int = 900) -> list[GalleryPictures]:
     """Each of `SORTS`, in a browser of its own."""
     async with open_screen() as screen:
         return [
-            Drawing(await _drawn(screen, sort, {}, high), await _drawn(screen, sort, sort.changed, high))
+            GalleryPictures(await _drawn(screen, sort, {}, high), await _drawn(screen, sort, sort.changed, high))
             for sort in SORTS
         ]
 
 
-def fill(quality_builder: QualityBuilder, drawings: list[Drawing]) -> list[str]:
+def fill(quality_builder: QualityBuilder, drawings: list[GalleryPictures]) -> list[str]:
     """One page of each sort, checked; their identifiers, the worst first."""
     found = []
     for number, (sort, drawing) in enumerate(zip(SORTS, drawings, strict=True)):
@@ -116,7 +116,7 @@ def fill(quality_builder: QualityBuilder, drawings: list[Drawing]) -> list[str]:
     return [page_id for _, page_id in sorted(found)]
 
 
-async def _drawn(screen: Screen, sort: Sort, changed: dict[str, str], high: int) -> bytes:
+async def _drawn(screen: BrowserScreen, sort: GalleryPage, changed: dict[str, str], high: int) -> bytes:
     if "blank" in changed:
         return await _shot(screen, "<body style='background:#fff'>", high)
     values = {
@@ -127,7 +127,7 @@ async def _drawn(screen: Screen, sort: Sort, changed: dict[str, str], high: int)
     return await _shot(screen, _PAGE % values, high)
 
 
-async def _shot(screen: Screen, page: str, high: int) -> bytes:
+async def _shot(screen: BrowserScreen, page: str, high: int) -> bytes:
     await screen.open("data:text/html;charset=utf-8," + quote(page), size=(1280, high))
     return await screen.picture()
 

@@ -20,8 +20,8 @@ from playback.web.registry.registry_service import LinkRegistry
 from qa.check_table import RepairState
 from qa.web.check_pages import QualityContext
 from qa.web.review import ReviewerRules
-from tests.qa.web.gallery import Drawing, fill
-from tests.support.browser_screen import Screen
+from tests.qa.web.gallery import GalleryPictures, fill
+from tests.support.browser_screen import BrowserScreen
 from tests.support.documentation_pictures import save_picture
 from tests.support.playback_fixtures import serving
 from tests.support.quality_builder import QualityBuilder, open_quality_builder
@@ -35,7 +35,7 @@ MODE = "document.querySelector('[data-look]').dataset.mode"
 
 
 @dataclass
-class Shown:
+class ShownResults:
     """A served front, its registry, and its results, the worst first."""
 
     front: str
@@ -49,7 +49,7 @@ class Shown:
 
 
 @pytest.fixture(scope="module")
-def served(drawings: list[Drawing], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
+def served(drawings: list[GalleryPictures], tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShownResults]:
     """The real server of a collection with five checked copies, whose reader is a reviewer."""
     reviewers = ReviewerRules(networks=parse_networks(["127.0.0.1"]))
     with open_quality_builder(tmp_path_factory.mktemp("checked")) as quality_builder:
@@ -57,11 +57,11 @@ def served(drawings: list[Drawing], tmp_path_factory: pytest.TempPathFactory) ->
         links = LinkRegistry(FixedRegistry(quality_builder.store), RateLimitPolicy())
         mount = QualityContext(quality_builder.builder.layout, reviewers)
         with serving(quality_builder.builder, links=links, mounts=[mount]) as it:
-            yield Shown(it.front, quality_builder, ids)
+            yield ShownResults(it.front, quality_builder, ids)
 
 
 @pytest.fixture
-def shown(served: Shown) -> Iterator[Shown]:
+def shown(served: ShownResults) -> Iterator[ShownResults]:
     """The same, without the marks of other tests."""
     yield served
     unmarked = {"review": None, "reviewed_by": "", "note": "", "repair": 0, "repair_ms": None}
@@ -69,14 +69,14 @@ def shown(served: Shown) -> Iterator[Shown]:
         rows.execute(update(quality).values(standing=quality.c.verdict, **unmarked))
 
 
-async def keep(screen: Screen, name: str) -> None:
+async def keep(screen: BrowserScreen, name: str) -> None:
     """Keep the window as a picture of the documentation, when one is asked for."""
     if folder := os.environ.get("WEBOID_PICTURES"):
         picture = Image.open(io.BytesIO(await screen.picture()))
         save_picture(picture, Path(folder, f"{name}.png"))
 
 
-async def test_pictures_of_the_documentation(shown: Shown, screen: Screen) -> None:
+async def test_pictures_of_the_documentation(shown: ShownResults, screen: BrowserScreen) -> None:
     """The list with its pictures, and one result in the slider."""
     await screen.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": "reduce"}])
     await screen.open(shown.address(), size=(1200, 860))
@@ -89,7 +89,7 @@ async def test_pictures_of_the_documentation(shown: Shown, screen: Screen) -> No
     assert await screen.value("[...document.images].every(i => i.naturalWidth > 0)")
 
 
-async def follow(screen: Screen, act: str) -> None:
+async def follow(screen: BrowserScreen, act: str) -> None:
     """Do something that leads to another page, and wait for that page."""
     await screen.value(f"window.old = true; {act}; 0")
     await screen.value("""new Promise(done => {
@@ -99,7 +99,7 @@ async def follow(screen: Screen, act: str) -> None:
     })""")
 
 
-async def press(screen: Screen, key: str) -> None:
+async def press(screen: BrowserScreen, key: str) -> None:
     """Press a key, as a keyboard does."""
     special = {"ArrowLeft": 37, "ArrowRight": 39, "Tab": 9, "Home": 36, "End": 35}
     code = special.get(key, ord(key.upper()[0]))
@@ -109,7 +109,7 @@ async def press(screen: Screen, key: str) -> None:
     await screen.send("Input.dispatchKeyEvent", type="keyUp", key=key, code=key, windowsVirtualKeyCode=code)
 
 
-async def until(screen: Screen, expression: str) -> None:
+async def until(screen: BrowserScreen, expression: str) -> None:
     """Wait until something is true in the page."""
     await screen.value(f"""new Promise(done => {{
         const look = () => ({expression}) ? done(true) : setTimeout(look, 10);
@@ -117,13 +117,13 @@ async def until(screen: Screen, expression: str) -> None:
     }})""")
 
 
-async def mouse(screen: Screen, kind: str, x: float, y: float) -> None:
+async def mouse(screen: BrowserScreen, kind: str, x: float, y: float) -> None:
     """What a mouse does."""
     buttons = {"button": "left", "buttons": 1, "clickCount": 1}
     await screen.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, **buttons)
 
 
-async def test_the_slider_is_moved_by_keys_and_by_mouse(shown: Shown, screen: Screen) -> None:
+async def test_the_slider_is_moved_by_keys_and_by_mouse(shown: ShownResults, screen: BrowserScreen) -> None:
     """Each side is cut where the other begins; who hears the page is told the share."""
     await screen.open(shown.address(2))
     await screen.value("document.querySelector('[data-divide]').focus()")
@@ -152,7 +152,7 @@ async def test_the_slider_is_moved_by_keys_and_by_mouse(shown: Shown, screen: Sc
     assert shown.ids[2] in await screen.value("location.pathname")
 
 
-async def test_keys_change_how_it_is_compared(shown: Shown, screen: Screen) -> None:
+async def test_keys_change_how_it_is_compared(shown: ShownResults, screen: BrowserScreen) -> None:
     """Side by side, in turn, differences; each is told, and kept for the next result."""
     await screen.open(shown.address(2))
     modes = [await screen.value(MODE)]
@@ -176,7 +176,7 @@ async def test_keys_change_how_it_is_compared(shown: Shown, screen: Screen) -> N
     assert await screen.value(MODE) == "heat"
 
 
-async def test_keys_step_through_the_results(shown: Shown, screen: Screen) -> None:
+async def test_keys_step_through_the_results(shown: ShownResults, screen: BrowserScreen) -> None:
     """From row to row in the list; from result to result; and none where somebody writes."""
     await screen.open(shown.address())
     await press(screen, "j")
@@ -209,7 +209,9 @@ async def test_keys_step_through_the_results(shown: Shown, screen: Screen) -> No
         ("r", QaVerdict.UNCHECKED, RepairState.WANTED),
     ],
 )
-async def test_a_key_marks(key: str, verdict: QaVerdict, repair: RepairState, shown: Shown, screen: Screen) -> None:
+async def test_a_key_marks(
+    key: str, verdict: QaVerdict, repair: RepairState, shown: ShownResults, screen: BrowserScreen
+) -> None:
     """Without leaving the page: the button is down, the region tells it, the registry has it."""
     await screen.open(shown.address(3))
     await screen.value("document.querySelector('#by').value = 'Ada'; window.same = true")
@@ -225,7 +227,7 @@ async def test_a_key_marks(key: str, verdict: QaVerdict, repair: RepairState, sh
         assert "reviewed by Ada" in await screen.value("document.querySelector('[data-standing]').textContent")
 
 
-async def test_a_mark_leads_on_when_that_is_wanted(shown: Shown, screen: Screen) -> None:
+async def test_a_mark_leads_on_when_that_is_wanted(shown: ShownResults, screen: BrowserScreen) -> None:
     """With the box ticked the next result is opened, and the box stays ticked there."""
     await screen.open(shown.address(0))
     await screen.value("document.querySelector('[name=onward]').click()")
@@ -235,7 +237,7 @@ async def test_a_mark_leads_on_when_that_is_wanted(shown: Shown, screen: Screen)
     assert await screen.value("document.querySelector('[name=onward]').checked") is True
 
 
-async def test_everything_works_without_a_script(shown: Shown, screen: Screen) -> None:
+async def test_everything_works_without_a_script(shown: ShownResults, screen: BrowserScreen) -> None:
     """The pictures stand side by side, buttons that need a script are not there, forms mark."""
     await screen.send("Network.enable")  # with scripts off, the test's own would not run either
     await screen.send("Network.setBlockedURLs", urls=["*quality.js*"])
@@ -251,7 +253,7 @@ async def test_everything_works_without_a_script(shown: Shown, screen: Screen) -
     assert shown.quality_builder.row(shown.ids[2]).review is QaVerdict.GOOD
 
 
-async def test_help_tells_the_keys_and_turns_them_off(shown: Shown, screen: Screen) -> None:
+async def test_help_tells_the_keys_and_turns_them_off(shown: ShownResults, screen: BrowserScreen) -> None:
     """The panel takes the focus and gives it back; without keys nothing happens by accident."""
     await screen.open(shown.address(3))
     await press(screen, "?")
@@ -269,7 +271,7 @@ async def test_help_tells_the_keys_and_turns_them_off(shown: Shown, screen: Scre
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-async def test_axe_finds_nothing_serious(dark: bool, shown: Shown, screen: Screen) -> None:
+async def test_axe_finds_nothing_serious(dark: bool, shown: ShownResults, screen: BrowserScreen) -> None:
     """Both pages, in both colours, widths and languages; nothing is wider than the window."""
     before, size = ("/de", (390, 844)) if dark else ("", (1200, 900))
     found = {}
@@ -287,7 +289,7 @@ async def test_axe_finds_nothing_serious(dark: bool, shown: Shown, screen: Scree
     assert {name: each for name, each in found.items() if each} == {}
 
 
-async def test_a_finger_moves_the_slider(shown: Shown, screen: Screen) -> None:
+async def test_a_finger_moves_the_slider(shown: ShownResults, screen: BrowserScreen) -> None:
     """On a phone, by touch; the page does not scroll by that."""
     await screen.send("Emulation.setTouchEmulationEnabled", enabled=True)
     await screen.open(shown.address(2), size=(390, 844))

@@ -37,7 +37,7 @@ from tests.support.quality_builder import (
     open_quality_pages,
     webp,
 )
-from tests.support.registry_builder import ORIGIN, FixedRegistry, Front, open_front
+from tests.support.registry_builder import ORIGIN, FixedRegistry, RegistryFront, open_front
 
 pytestmark = pytest.mark.slow
 
@@ -53,14 +53,14 @@ def quality_builder(tmp_path: Path) -> Iterator[QualityBuilder]:
 
 
 @pytest.fixture
-def front(quality_builder: QualityBuilder) -> Iterator[Front]:
+def front(quality_builder: QualityBuilder) -> Iterator[RegistryFront]:
     """The front, as a reviewer meets it."""
     with open_quality_pages(quality_builder) as it:
         yield it
 
 
 @pytest.fixture
-def strange(quality_builder: QualityBuilder) -> Iterator[Front]:
+def strange(quality_builder: QualityBuilder) -> Iterator[RegistryFront]:
     """The front, as everybody else meets it."""
     with open_quality_pages(quality_builder, peer=STRANGER) as it:
         yield it
@@ -77,7 +77,7 @@ def fields(answer: httpx.Response) -> dict[str, str]:
     return {name: html.unescape(value) for name, value in found}
 
 
-def send(front: Front, path: str, act: str, **more: Any) -> httpx.Response:
+def send(front: RegistryFront, path: str, act: str, **more: Any) -> httpx.Response:
     """Press a button of the page, as a browser does."""
     headers = more.pop("headers", {})
     values = {**fields(front.get(path)), "act": act, **more}
@@ -105,7 +105,7 @@ def take_down(
         takedowns.add_takedowns(store, [takedown])
 
 
-def test_the_worst_come_first(quality_builder: QualityBuilder, front: Front) -> None:
+def test_the_worst_come_first(quality_builder: QualityBuilder, front: RegistryFront) -> None:
     """Broken before doubtful before good, and of each the lowest score first."""
     for name, verdict, score in (
         ("d", QaVerdict.GOOD, 0.99),
@@ -141,7 +141,9 @@ def test_the_worst_come_first(quality_builder: QualityBuilder, front: Front) -> 
         ("verdict=&host=&class=&fault=&level=&below=", "abcd"),
     ],
 )
-def test_filters_narrow_the_list(query: str, expected: str, quality_builder: QualityBuilder, front: Front) -> None:
+def test_filters_narrow_the_list(
+    query: str, expected: str, quality_builder: QualityBuilder, front: RegistryFront
+) -> None:
     """Each by itself and all together, as the form sends them."""
     quality_builder.check(f"{SITE}/a", QaVerdict.BROKEN, 0.1)
     quality_builder.check(f"{SITE}/b", QaVerdict.BROKEN, 0.4, faults=(PlaybackFault.BLANK,))
@@ -158,7 +160,7 @@ def test_filters_narrow_the_list(query: str, expected: str, quality_builder: Qua
     ["verdict=x", "host=a b", "below=2", "below=nan", "fault=%00", "after=1:2", "limit=0",
      "limit=99999", "unreviewed=yes", "level=../x", "after=0:0.5:../../x:images", "host=%2f%2f"],
 )  # fmt: skip
-def test_what_is_no_filter_is_refused(query: str, front: Front) -> None:
+def test_what_is_no_filter_is_refused(query: str, front: RegistryFront) -> None:
     """People get the form again with the reason, programs a problem."""
     people, programs = (front.get(f"{path}?{query}") for path in ("/quality", "/quality/api/results"))
 
@@ -167,7 +169,7 @@ def test_what_is_no_filter_is_refused(query: str, front: Front) -> None:
     assert programs.headers["content-type"] == "application/problem+json"
 
 
-def test_a_long_list_goes_on_by_place(quality_builder: QualityBuilder, front: Front) -> None:
+def test_a_long_list_goes_on_by_place(quality_builder: QualityBuilder, front: RegistryFront) -> None:
     """Every result once, in order; programs choose how many at a time."""
     for number in range(120):
         quality_builder.check(f"{SITE}/{number:03}", QaVerdict.BROKEN, number / 200)
@@ -189,7 +191,7 @@ def test_a_long_list_goes_on_by_place(quality_builder: QualityBuilder, front: Fr
     assert found == told == [f"{SITE}/{number:03}" for number in range(120)]
 
 
-def test_a_result_shows_what_was_found(quality_builder: QualityBuilder, front: Front) -> None:
+def test_a_result_shows_what_was_found(quality_builder: QualityBuilder, front: RegistryFront) -> None:
     """Scores, faults, lost files with reasons, pictures, and the captures beside it."""
     older = quality_builder.check(f"{SITE}/p", QaVerdict.GOOD, 0.97, at=NOW - timedelta(days=9))
     page_id = quality_builder.check(
@@ -211,7 +213,7 @@ def test_a_result_shows_what_was_found(quality_builder: QualityBuilder, front: F
     assert f'href="/quality/{older}/images"' in page
 
 
-def test_a_missing_picture_is_said(quality_builder: QualityBuilder, front: Front) -> None:
+def test_a_missing_picture_is_said(quality_builder: QualityBuilder, front: RegistryFront) -> None:
     """In the place of the capture's stands the archive's own screenshot; of the others that they are not there."""
     page_id = quality_builder.check(f"{SITE}/p", page={"shot": png()})
 
@@ -222,7 +224,7 @@ def test_a_missing_picture_is_said(quality_builder: QualityBuilder, front: Front
     assert front.get(f"/quality/{page_id}/images/shown").status_code == 404
 
 
-def test_pictures_are_pictures_and_nothing_else(quality_builder: QualityBuilder, front: Front) -> None:
+def test_pictures_are_pictures_and_nothing_else(quality_builder: QualityBuilder, front: RegistryFront) -> None:
     """Strict headers, a cache that must ask, small ones for lists; a file that is none is not handed out."""
     page_id = quality_builder.check(f"{SITE}/p", pictures={"seen": webp(size=(1280, 6000)), "heat": b"<html>x"})
     whole = front.get(f"/quality/{page_id}/images/seen")
@@ -241,7 +243,7 @@ def test_pictures_are_pictures_and_nothing_else(quality_builder: QualityBuilder,
 
 
 @pytest.mark.parametrize("act", ["good", "bad", "clear", "recrawl"])
-def test_a_reviewer_judges(act: str, quality_builder: QualityBuilder, front: Front) -> None:
+def test_a_reviewer_judges(act: str, quality_builder: QualityBuilder, front: RegistryFront) -> None:
     """The button leads back to the result, which says what was done and by whom."""
     page_id = quality_builder.check(f"{SITE}/p", QaVerdict.DOUBTFUL, 0.8)
     path = f"/quality/{page_id}/images"
@@ -258,7 +260,7 @@ def test_a_reviewer_judges(act: str, quality_builder: QualityBuilder, front: Fro
         assert "reviewed by Bo" in after.text
 
 
-def test_a_script_is_answered_with_json(quality_builder: QualityBuilder, front: Front) -> None:
+def test_a_script_is_answered_with_json(quality_builder: QualityBuilder, front: RegistryFront) -> None:
     """The page shows the new state without being loaded again."""
     page_id = quality_builder.check(f"{SITE}/p")
     told = send(front, f"/quality/{page_id}/images", "good", headers={"Accept": "application/json"})
@@ -268,7 +270,7 @@ def test_a_script_is_answered_with_json(quality_builder: QualityBuilder, front: 
     assert "Good, reviewed" in told.json()["standing"]
 
 
-def test_after_a_mark_the_list_goes_on_from_where_it_was(quality_builder: QualityBuilder, front: Front) -> None:
+def test_after_a_mark_the_list_goes_on_from_where_it_was(quality_builder: QualityBuilder, front: RegistryFront) -> None:
     """A result that was judged leaves its place; the next is the one that was next."""
     ids = [quality_builder.check(f"{SITE}/{n}", QaVerdict.BROKEN, n / 10) for n in range(4)]
     path = f"/quality/{ids[1]}/images?verdict=broken"
@@ -280,7 +282,7 @@ def test_after_a_mark_the_list_goes_on_from_where_it_was(quality_builder: Qualit
     assert onward.headers["location"] == f"/quality/{ids[3]}/images?verdict=broken"
 
 
-def test_only_reviewers_judge(quality_builder: QualityBuilder, front: Front, strange: Front) -> None:
+def test_only_reviewers_judge(quality_builder: QualityBuilder, front: RegistryFront, strange: RegistryFront) -> None:
     """Others read, find no buttons, and are refused even with a reviewer's form."""
     page_id = quality_builder.check(f"{SITE}/p")
     path = f"/quality/{page_id}/images"
@@ -298,7 +300,7 @@ def test_only_reviewers_judge(quality_builder: QualityBuilder, front: Front, str
     assert quality_builder.row(page_id).review is QaVerdict.UNCHECKED
 
 
-def test_a_token_makes_a_reviewer(quality_builder: QualityBuilder, strange: Front) -> None:
+def test_a_token_makes_a_reviewer(quality_builder: QualityBuilder, strange: RegistryFront) -> None:
     """As a password in a browser, under a name that is kept, or as programs say it; no other word does."""
     page_id = quality_builder.check(f"{SITE}/p")
     path = f"/quality/{page_id}/images"
@@ -321,7 +323,7 @@ def test_a_token_makes_a_reviewer(quality_builder: QualityBuilder, strange: Fron
         assert strange.get("/quality/sign-in", Authorization=wrong).status_code == 401
 
 
-def test_a_form_of_another_site_is_refused(quality_builder: QualityBuilder, front: Front) -> None:
+def test_a_form_of_another_site_is_refused(quality_builder: QualityBuilder, front: RegistryFront) -> None:
     """Even with a reviewer's token; and so is one that this front did not make."""
     page_id = quality_builder.check(f"{SITE}/p")
     path = f"/quality/{page_id}/images"
@@ -336,7 +338,7 @@ def test_a_form_of_another_site_is_refused(quality_builder: QualityBuilder, fron
     assert quality_builder.row(page_id).review is QaVerdict.UNCHECKED
 
 
-def test_nothing_is_done_by_following_a_link(quality_builder: QualityBuilder, front: Front) -> None:
+def test_nothing_is_done_by_following_a_link(quality_builder: QualityBuilder, front: RegistryFront) -> None:
     """A button's address is for sending alone."""
     page_id = quality_builder.check(f"{SITE}/p")
     front.get(f"/quality/{page_id}/images?act=good&done=good")
@@ -347,7 +349,11 @@ def test_nothing_is_done_by_following_a_link(quality_builder: QualityBuilder, fr
 @pytest.mark.parametrize("effect", TakedownEffect)
 @pytest.mark.parametrize("kind", [TakedownKind.URL, TakedownKind.HOST, TakedownKind.CAPTURE], ids=str)
 def test_no_route_tells_of_what_was_taken_down(
-    kind: TakedownKind, effect: TakedownEffect, quality_builder: QualityBuilder, front: Front, strange: Front
+    kind: TakedownKind,
+    effect: TakedownEffect,
+    quality_builder: QualityBuilder,
+    front: RegistryFront,
+    strange: RegistryFront,
 ) -> None:
     """Neither lists nor neighbours nor histories nor pictures nor numbers; and none can be judged."""
     gone, seen = "https://gone.example/secret", f"{SITE}/seen"
@@ -378,7 +384,7 @@ def test_no_route_tells_of_what_was_taken_down(
     assert front.get("/quality/api/summary?host=gone.example").json()["totals"]["broken"] == 1
 
 
-def test_a_level_without_images_has_no_pictures(quality_builder: QualityBuilder, front: Front) -> None:
+def test_a_level_without_images_has_no_pictures(quality_builder: QualityBuilder, front: RegistryFront) -> None:
     """Where readers may not see the page's images, no picture of it is shown either."""
     page_id = quality_builder.check(f"{SITE}/p", page={"shot": png()}, pictures={"seen": webp(), "shown": webp()})
     decide(quality_builder.builder.layout, Level.TEXT, domain="quality.example")
@@ -389,7 +395,7 @@ def test_a_level_without_images_has_no_pictures(quality_builder: QualityBuilder,
     assert front.get(f"/quality/{page_id}/images/seen").status_code == 404
 
 
-def test_what_the_index_does_not_have_is_not_told(quality_builder: QualityBuilder, front: Front) -> None:
+def test_what_the_index_does_not_have_is_not_told(quality_builder: QualityBuilder, front: RegistryFront) -> None:
     """A check of a page that was erased, or that nobody indexed, is nobody's business."""
     quality_builder.keep("feedbeef", f"{SITE}/unknown", QaVerdict.BROKEN, 0.1)
 
@@ -397,7 +403,7 @@ def test_what_the_index_does_not_have_is_not_told(quality_builder: QualityBuilde
     assert front.get("/quality/feedbeef/images").status_code == 404
 
 
-def test_hostile_texts_are_texts(quality_builder: QualityBuilder, front: Front) -> None:
+def test_hostile_texts_are_texts(quality_builder: QualityBuilder, front: RegistryFront) -> None:
     """URLs, reasons, notes and lost parts stand in the page as letters, those that turn others as a mark."""
     page_id = quality_builder.check(
         f"{SITE}/?q=<script>alert(1)</script>", reason=HOSTILE, lost=(LostPart(HOSTILE, HOSTILE),)
@@ -414,12 +420,12 @@ def test_hostile_texts_are_texts(quality_builder: QualityBuilder, front: Front) 
     "path", ["/quality/../../etc/passwd/images", "/quality/a%2Fb/images", "/quality/%00/images",
              "/quality/x/..%2f..%2fx", "/quality/x/images/seen%00", f"/quality/{'a' * 5000}/images"],
 )  # fmt: skip
-def test_odd_identifiers_find_nothing(path: str, front: Front) -> None:
+def test_odd_identifiers_find_nothing(path: str, front: RegistryFront) -> None:
     """Whatever stands in an address, no file outside of the pictures is ever opened."""
     assert front.get(path).status_code in (400, 404)
 
 
-def test_a_picture_outside_of_the_folder_is_not_read(quality_builder: QualityBuilder, front: Front) -> None:
+def test_a_picture_outside_of_the_folder_is_not_read(quality_builder: QualityBuilder, front: RegistryFront) -> None:
     """An identifier that leads elsewhere is none, even when a row had it."""
     with pytest.raises(InputError):
         picture_name("../../x", "images", "seen")
@@ -427,7 +433,7 @@ def test_a_picture_outside_of_the_folder_is_not_read(quality_builder: QualityBui
         quality_builder.keep("../../x", SITE + "/p", QaVerdict.BROKEN, 0.1)
 
 
-def test_programs_are_told_the_same(quality_builder: QualityBuilder, front: Front) -> None:
+def test_programs_are_told_the_same(quality_builder: QualityBuilder, front: RegistryFront) -> None:
     """Names of fields are those of the documentation."""
     page_id = quality_builder.check(f"{SITE}/p", score=0.25, lost=(LostPart(f"{SITE}/a", "digest"),))
     listed = front.get("/quality/api/results").json()
@@ -457,7 +463,7 @@ def test_a_registry_that_is_away_is_told(quality_builder: QualityBuilder) -> Non
         assert front.get("/").status_code == 200
 
 
-def test_readers_have_rates(quality_builder: QualityBuilder, strange: Front, front: Front) -> None:
+def test_readers_have_rates(quality_builder: QualityBuilder, strange: RegistryFront, front: RegistryFront) -> None:
     """Who asks too often waits; reviewers need not."""
     quality_builder.check(f"{SITE}/p")
     strangers = [strange.get("/quality/api/summary").status_code for _ in range(70)]
@@ -468,7 +474,7 @@ def test_readers_have_rates(quality_builder: QualityBuilder, strange: Front, fro
     assert set(reviewers) == {200}
 
 
-def test_it_is_said_in_german(quality_builder: QualityBuilder, front: Front) -> None:
+def test_it_is_said_in_german(quality_builder: QualityBuilder, front: RegistryFront) -> None:
     """Addresses keep the language."""
     quality_builder.check(f"{SITE}/p")
     page = front.get("/de/quality").text
@@ -478,7 +484,7 @@ def test_it_is_said_in_german(quality_builder: QualityBuilder, front: Front) -> 
     assert json.dumps("x")
 
 
-def test_many_results_are_listed_by_place(quality_builder: QualityBuilder, front: Front) -> None:
+def test_many_results_are_listed_by_place(quality_builder: QualityBuilder, front: RegistryFront) -> None:
     """The middle and the end are as near as the beginning; a host's are found among all."""
     count = 10_000
     fill_up(quality_builder, count)

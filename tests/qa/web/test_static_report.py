@@ -27,8 +27,8 @@ from qa.check_table import CheckedPage
 from qa.web.check_presentation import CheckPictureFolder
 from qa.web.check_query import VisibleCheck
 from qa.web.static_report import CheckReport, _json, write_report
-from tests.qa.web.gallery import Drawing, fill
-from tests.support.browser_screen import Screen
+from tests.qa.web.gallery import GalleryPictures, fill
+from tests.support.browser_screen import BrowserScreen
 from tests.support.documentation_pictures import save_picture
 from tests.support.quality_builder import open_quality_builder, open_quality_pages
 
@@ -122,7 +122,9 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def drawn(drawings: list[Drawing], tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, list[str]]]:
+def drawn(
+    drawings: list[GalleryPictures], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Path, list[str]]]:
     """A report with pictures, and the identifiers of its results."""
     tmp_path = tmp_path_factory.mktemp("drawn")
     with open_quality_builder(tmp_path) as quality, open_quality_pages(quality):
@@ -137,7 +139,7 @@ def drawn(drawings: list[Drawing], tmp_path_factory: pytest.TempPathFactory) -> 
         yield path, ids
 
 
-async def press(screen: Screen, key: str) -> None:
+async def press(screen: BrowserScreen, key: str) -> None:
     """Press a key."""
     code = {"ArrowLeft": 37, "ArrowRight": 39}.get(key, ord(key.upper()[0]))
     kind, more = ("rawKeyDown", {}) if len(key) > 1 else ("keyDown", {"text": key})
@@ -145,7 +147,7 @@ async def press(screen: Screen, key: str) -> None:
         await screen.send("Input.dispatchKeyEvent", type=each, key=key, code=key, windowsVirtualKeyCode=code, **facts)
 
 
-async def keep(screen: Screen, page_id: str) -> None:
+async def keep(screen: BrowserScreen, page_id: str) -> None:
     """Keep one result, side by side, as a picture of the documentation, when one is asked for."""
     if folder := os.environ.get("WEBOID_PICTURES"):
         await screen.value(f"location.hash = '#{page_id}/images'")
@@ -155,7 +157,7 @@ async def keep(screen: Screen, page_id: str) -> None:
         save_picture(picture, Path(folder, "quality-file.png"))
 
 
-async def until(screen: Screen, expression: str) -> None:
+async def until(screen: BrowserScreen, expression: str) -> None:
     """Wait until something is true in the page."""
     await screen.value(f"""new Promise(done => {{
         const look = () => ({expression}) ? done(true) : setTimeout(look, 10);
@@ -163,7 +165,7 @@ async def until(screen: Screen, expression: str) -> None:
     }})""")
 
 
-async def opened(screen: Screen, path: Path, **more: Any) -> None:
+async def opened(screen: BrowserScreen, path: Path, **more: Any) -> None:
     """Open the file, readable for a browser of another user."""
     for each in (path, *path.parents):
         mode = each.stat().st_mode
@@ -180,7 +182,7 @@ in_session = pytest.mark.asyncio(loop_scope="session")  # where the browser is
 @browser
 @slow
 @in_session
-async def test_many_results_are_paged(many: Path, screen: Screen) -> None:
+async def test_many_results_are_paged(many: Path, screen: BrowserScreen) -> None:
     """Fifty at a time; filters over all of them; the last part is as near as the first."""
     await opened(screen, many)
     first = await screen.value("document.querySelectorAll('[data-rows] > li').length")
@@ -205,7 +207,7 @@ async def test_many_results_are_paged(many: Path, screen: Screen) -> None:
 @browser
 @slow
 @in_session
-async def test_hostile_texts_do_nothing(tmp_path: Path, screen: Screen) -> None:
+async def test_hostile_texts_do_nothing(tmp_path: Path, screen: BrowserScreen) -> None:
     """They are shown as letters, those that turn others as a mark; a script's address is no link."""
     results = [
         result(1, f"https://a.example/{HOSTILE}", reason=HOSTILE, lost=(LostPart(HOSTILE, HOSTILE),)),
@@ -229,7 +231,7 @@ async def test_hostile_texts_do_nothing(tmp_path: Path, screen: Screen) -> None:
 @browser
 @slow
 @in_session
-async def test_the_file_is_read_and_marked_by_keys(drawn: tuple[Path, list[str]], screen: Screen) -> None:
+async def test_the_file_is_read_and_marked_by_keys(drawn: tuple[Path, list[str]], screen: BrowserScreen) -> None:
     """The slider has its pictures; marks are told, kept, and come out as `weboid qa marks` reads them."""
     path, ids = drawn
     await opened(screen, path, size=(1200, 900))
@@ -268,7 +270,7 @@ async def test_the_file_is_read_and_marked_by_keys(drawn: tuple[Path, list[str]]
 @slow
 @in_session
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-async def test_axe_finds_nothing_serious(dark: bool, drawn: tuple[Path, list[str]], screen: Screen) -> None:
+async def test_axe_finds_nothing_serious(dark: bool, drawn: tuple[Path, list[str]], screen: BrowserScreen) -> None:
     """List and result, in both colours and widths; nothing is wider than the window."""
     path, ids = drawn
     await opened(screen, path, size=(390, 844) if dark else (1200, 900), dark=dark)

@@ -19,7 +19,7 @@ QUICK = VisitSettings(timeout_s=180.0, settle_s=0.1, settle_limit_s=5.0, full_pa
 
 
 @dataclass(frozen=True)
-class Acted:
+class BehaviourVisit:
     """A visit, what its behaviours did, and the query strings of what was asked for."""
 
     visit: Visit
@@ -27,19 +27,21 @@ class Acted:
     asked: set[str]
 
 
-Act = Callable[..., Awaitable[Acted]]
+Act = Callable[..., Awaitable[BehaviourVisit]]
 
 
 @pytest.fixture
 def act(browser: Browser, site: Any, clock: SystemClock) -> Act:
     """Visit a page of ``pages/behaviours`` with the named behaviours, and settings changed."""
 
-    async def act(page: str, *names: str, proxy: ProxyEndpoint | None = None, host: str = "", **changes: Any) -> Acted:
+    async def act(
+        page: str, *names: str, proxy: ProxyEndpoint | None = None, host: str = "", **changes: Any
+    ) -> BehaviourVisit:
         path = f"/behaviours/{page}"
         url = f"http://{host}{path}" if host else site.url(path)
         behaviours = load_behaviours(BehaviourSettings(run=names, **{"limit_s": 90.0, **changes}))
         seen = await visit(browser, VisitRequest(url, proxy), QUICK, behaviours=behaviours, clock=clock)
         asked = {path.partition("?")[2] for path in site.paths()}
-        return Acted(seen, {done.name: done for done in seen.behaviours}, asked)
+        return BehaviourVisit(seen, {done.name: done for done in seen.behaviours}, asked)
 
     return act

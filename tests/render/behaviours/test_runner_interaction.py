@@ -11,7 +11,7 @@ from PIL import Image
 from core.captures import ArtifactKind
 from core.page_manifest import VisitOutcome
 from render.behaviours.catalog import load_table
-from tests.render.behaviours.conftest import Act, Acted
+from tests.render.behaviours.conftest import Act, BehaviourVisit
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -20,7 +20,7 @@ def banner(**facts: str) -> str:
     return "banner.html?" + urlencode({key.replace("_", "-"): value for key, value in facts.items()})
 
 
-def corner(acted: Acted) -> tuple[int, ...]:
+def corner(acted: BehaviourVisit) -> tuple[int, ...]:
     """The colour of the view's last pixel: red is the banner, white the page."""
     view = next(a.data for a in acted.visit.artifacts if a.kind is ArtifactKind.VIEW)
     with Image.open(io.BytesIO(view)) as image:

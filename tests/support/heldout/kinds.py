@@ -9,7 +9,7 @@ appendix and of another its matter.
 from enum import StrEnum
 
 
-class Label(StrEnum):
+class PairLabel(StrEnum):
     """What is right to say of a pair."""
 
     GOOD = "good"  # nothing that matters differs
@@ -19,7 +19,7 @@ class Label(StrEnum):
     BROKEN = "broken"
 
 
-G, E, B = Label.GOOD, Label.EITHER, Label.BROKEN
+G, E, B = PairLabel.GOOD, PairLabel.EITHER, PairLabel.BROKEN
 LABELS = {
     "identical": G,
     "banner-60": G,

@@ -15,8 +15,8 @@ from render.chromium import page_options
 from render.page import open_page
 from render.settle import SettleLimits, SettleResult, navigate, settle
 from tests.support.heldout import photos
-from tests.support.heldout.pairs import HeldOut, Sight
-from tests.support.heldout.plan import Planned, body
+from tests.support.heldout.pairs import HeldOut, HeldOutView
+from tests.support.heldout.plan import PlannedPair, body
 from tests.support.heldout.saying import frames
 from tests.support.heldout.styles import sheet
 from tests.support.labelled.making import pictured
@@ -50,13 +50,13 @@ _FRAMED = {
 }
 
 
-async def make_pairs(browser: Browser, origin: str, wanted: Iterable[Planned]) -> list[HeldOut]:
+async def make_pairs(browser: Browser, origin: str, wanted: Iterable[PlannedPair]) -> list[HeldOut]:
     """The pairs of one design.
 
     Raises:
         AssertionError: the plan asks for what a page does not have.
     """
-    taken: dict[tuple[str, bool], Sight] = {}
+    taken: dict[tuple[str, bool], HeldOutView] = {}
     found = []
     for place, plan in enumerate(wanted):
         number = zlib.crc32(f"{plan.site} {plan.kind}".encode())
@@ -71,7 +71,7 @@ async def make_pairs(browser: Browser, origin: str, wanted: Iterable[Planned]) -
     return found
 
 
-def _address(plan: Planned) -> str:
+def _address(plan: PlannedPair) -> str:
     """What is opened as the copy."""
     site = plan.site
     if plan.kind == "other-site":
@@ -80,7 +80,7 @@ def _address(plan: Planned) -> str:
     return f"/page/{site}/{seed}/{plan.other if plan.kind == 'language' else plan.language}"
 
 
-async def _take(browser: Browser, url: str, plan: Planned, kind: str, *, whole: bool) -> Sight:
+async def _take(browser: Browser, url: str, plan: PlannedPair, kind: str, *, whole: bool) -> HeldOutView:
     width = _NARROW_PX if kind == "narrow" else _WIDTHS.get(plan.site, 1_280)
     most = _HIGHER_PX.get(plan.site, _HIGHEST_PX)
     settings = VisitSettings(viewport_width=width, full_page_limit_px=most)
@@ -95,7 +95,7 @@ async def _take(browser: Browser, url: str, plan: Planned, kind: str, *, whole: 
             assert await opened.run("change", _CHANGE, kind, frames()[plan.language]), plan
             parts = [PartRequest(*each) for each in await opened.run("parts", _PARTS)]
             picture, text = await pictured(opened, settings, whole=whole)
-            return Sight(picture, text, tuple(parts))
+            return HeldOutView(picture, text, tuple(parts))
         finally:
             opened.end("pictured")
 
@@ -128,7 +128,7 @@ def _framed(kind: str, seed: int) -> str:
     return _FRAMED[kind].replace("SEED", str(seed))
 
 
-class Handler(BaseHTTPRequestHandler):
+class HeldOutHandler(BaseHTTPRequestHandler):
     """``/page/SITE/SEED/LANGUAGE`` is a page, ``/photo/SEED/WIDTHxHEIGHT`` a picture."""
 
     protocol_version = "HTTP/1.1"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from qa.compare.content_comparison import PartRequest
-from tests.support.heldout.kinds import Label
+from tests.support.heldout.kinds import PairLabel
 from tests.support.labelled.pairs import read_files, write_files
 
 FOLDER = Path(__file__).parent / "stored"
@@ -15,7 +15,7 @@ _EFFORT = 2  # of packing: a tenth of the time of the hardest, for a tenth more 
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class HeldOutView:
     """A page as it was seen, or as it is shown.
 
     Attributes:
@@ -43,9 +43,9 @@ class HeldOut:
 
     site: str
     kind: str
-    label: Label
-    seen: Sight
-    shown: Sight
+    label: PairLabel
+    seen: HeldOutView
+    shown: HeldOutView
 
     @property
     def name(self) -> str:
@@ -63,16 +63,16 @@ def read_held_out(names: Iterable[str] | None = None) -> Iterator[HeldOut]:
     for name in sites() if names is None else names:
         data = read_files(FOLDER / f"{name}.tar.xz")
 
-        def sight(row: dict[str, str], data: dict[str, bytes] = data) -> Sight:
+        def sight(row: dict[str, str], data: dict[str, bytes] = data) -> HeldOutView:
             parts = json.loads(data[row["parts"]])
-            return Sight(
+            return HeldOutView(
                 data[row["picture"]],
                 data[row["text"]].decode(),
                 tuple(PartRequest(url, kind, status, size=size) for url, kind, status, size in parts),
             )
 
         for row in json.loads(data[_TABLE]):
-            yield HeldOut(name, row["kind"], Label(row["label"]), sight(row["seen"]), sight(row["shown"]))
+            yield HeldOut(name, row["kind"], PairLabel(row["label"]), sight(row["seen"]), sight(row["shown"]))
 
 
 def write_held_out(name: str, pairs: Iterable[HeldOut]) -> int:
@@ -86,7 +86,7 @@ def write_held_out(name: str, pairs: Iterable[HeldOut]) -> int:
             files[names[data]] = data
         return names[data]
 
-    def row(sight: Sight) -> dict[str, str]:
+    def row(sight: HeldOutView) -> dict[str, str]:
         parts = [(part.url, part.kind, part.status, part.size) for part in sight.parts]
         return {
             "picture": keep(sight.picture, "png"),

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tests.support.heldout import reading, tools
-from tests.support.heldout.kinds import LABELS, Label
-from tests.support.heldout.saying import Say
+from tests.support.heldout.kinds import LABELS, PairLabel
+from tests.support.heldout.saying import SeededText
 
 # The languages of a page: its own, and the one that `language` shows in its stead.
 _PLAN = """
@@ -41,7 +41,7 @@ weather     en fr  chart-gone clock=either icons-boxed spinner shift-1
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedPair:
     """A pair that is to be made.
 
     Attributes:
@@ -54,21 +54,21 @@ class Planned:
 
     site: str
     kind: str
-    label: Label
+    label: PairLabel
     language: str
     other: str
 
 
-def planned() -> Iterator[Planned]:
+def planned() -> Iterator[PlannedPair]:
     """All pairs, in order."""
     for line in _PLAN.strip().splitlines():
         site, language, other, *kinds = line.split()
         for each in kinds:
             kind, _, label = each.partition("=")
-            yield Planned(site, kind, Label(label) if label else LABELS[kind], language, other)
+            yield PlannedPair(site, kind, PairLabel(label) if label else LABELS[kind], language, other)
 
 
 def body(site: str, seed: int, language: str) -> str:
     """The markup of a page of a design; another seed is another page of the same site."""
-    design: Callable[[Say], str] = getattr(tools if hasattr(tools, site) else reading, site)
-    return design(Say(f"{site} {seed}", language))
+    design: Callable[[SeededText], str] = getattr(tools if hasattr(tools, site) else reading, site)
+    return design(SeededText(f"{site} {seed}", language))

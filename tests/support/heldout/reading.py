@@ -1,9 +1,9 @@
 """Held-out pages that are read: news, stories, manuals, encyclopaedias, forms."""
 
-from tests.support.heldout.saying import Say, advertisement, chart, drawing, photo
+from tests.support.heldout.saying import SeededText, advertisement, chart, drawing, photo
 
 
-def courier(say: Say) -> str:
+def courier(say: SeededText) -> str:
     """A newspaper's front page."""
     base = say.number(0, 50) * 100
     stories = "".join(
@@ -18,7 +18,7 @@ def courier(say: Say) -> str:
 <h4>Most read</h4><ol>{say.items(8)}</ol></aside></div><footer><div class="wrap">{say.text(3)}</div></footer>"""
 
 
-def gazette(say: Say) -> str:
+def gazette(say: SeededText) -> str:
     """A long magazine article with a large photo, an embedded post and comments."""
     base = say.number(0, 50) * 100 + 7
     comments = "".join(f"<li>{drawing(n + 40, 36, 36)}<b>{say.name()}</b><p>{say.text(2)}</p></li>" for n in range(4))
@@ -30,7 +30,7 @@ def gazette(say: Say) -> str:
 <section class="wrap comments" data-is="comments"><h2>4 comments</h2><ul>{comments}</ul></section>"""
 
 
-def handbook(say: Say) -> str:
+def handbook(say: SeededText) -> str:
     """Documentation of a program: chapters at the left, code between the words."""
     chapters = "".join(f"<li>{say.head(1, 3)}</li>" for _ in range(26))
     parts = "".join(f"<h2>{say.head(2, 4)}</h2>{say.paragraphs(1, 4)}<pre>{_code(say, 6)}</pre>" for _ in range(4))
@@ -39,13 +39,13 @@ def handbook(say: Say) -> str:
 <main data-is="matter"><h1>{say.head(2, 4)}</h1>{say.paragraphs(1, 3)}<div class="note">{say.text(2)}</div>{parts}</main></div>"""
 
 
-def _code(say: Say, lines: int) -> str:
+def _code(say: SeededText, lines: int) -> str:
     return "\n".join(
         f"{say.words(1)} = {say.words(1)}({say.number(1, 99)}, &quot;{say.words(2)}&quot;)" for _ in range(lines)
     )
 
 
-def nocturne(say: Say) -> str:
+def nocturne(say: SeededText) -> str:
     """A dark blog."""
     posts = "".join(
         f"<article><h2>{say.head(4, 8)}</h2><small>{say.number(1, 28)} May · {say.number(2, 9)} min</small>{photo(say.number(0, 999), 640, 240) if n == 1 else ''}{say.paragraphs(2, 4)}</article>"
@@ -56,7 +56,7 @@ def nocturne(say: Say) -> str:
 {drawing(7, 80, 80, 'data-is="icon"')}<p>{say.text(2)}</p><ul>{say.items(6)}</ul></aside></div>"""
 
 
-def permit(say: Say) -> str:
+def permit(say: SeededText) -> str:
     """A form of an authority."""
     fields = "".join(
         f"<div class=field><label>{say.head(2, 5)} <em>*</em></label><small>{say.sentence(4, 9)}</small><input value='{say.words(1) if n % 3 else ''}'></div>"
@@ -68,7 +68,7 @@ def permit(say: Say) -> str:
 <footer><div class="wrap">{say.text(2)}</div></footer>"""
 
 
-def kitchen(say: Say) -> str:
+def kitchen(say: SeededText) -> str:
     """A recipe."""
     base = say.number(0, 50) * 5 + 4
     steps = "".join(f"<li>{say.text(2)}</li>" for _ in range(6))
@@ -79,7 +79,7 @@ def kitchen(say: Say) -> str:
 {advertisement(11, 728, 90)}<section data-is="comments"><h3>Comments</h3>{say.paragraphs(3, 2)}</section></div>"""
 
 
-def lexicon(say: Say) -> str:
+def lexicon(say: SeededText) -> str:
     """An article of an encyclopaedia with its box of facts."""
     facts = "".join(f"<tr><th>{say.head(1, 2)}</th><td>{say.head(1, 4)}</td></tr>" for _ in range(11))
     sections = "".join(f"<h2>{say.head(1, 3)}</h2>{say.paragraphs(2, 5)}" for _ in range(3))
@@ -89,7 +89,7 @@ def lexicon(say: Say) -> str:
 {say.paragraphs(2, 6)}<ol class="toc">{say.items(5, 1, 3)}</ol>{sections}</div></main></div>"""
 
 
-def report(say: Say) -> str:
+def report(say: SeededText) -> str:
     """A paper, page after page, as a viewer of documents shows it."""
     leaves = "".join(
         f"<section><p class=no>{n + 1}</p><h2>{n + 1}. {say.head(2, 5)}</h2>{say.paragraphs(4, 5)}</section>"
@@ -98,7 +98,7 @@ def report(say: Say) -> str:
     return f'<div class="bar">report.pdf — 1 / 14 <span>100 %</span></div><main data-is="matter">{leaves}</main>'
 
 
-def diwan(say: Say) -> str:
+def diwan(say: SeededText) -> str:
     """A newspaper's article, from right to left."""
     base = say.number(0, 90) * 5 + 1
     others = "".join(f"<li>{photo(base + n, 110, 74)}<b>{say.head(3, 6)}</b></li>" for n in range(1, 7))
@@ -107,7 +107,7 @@ def diwan(say: Say) -> str:
 {photo(base, 640, 360, 'data-is="hero"')}{say.paragraphs(5)}</main><aside data-is="side"><ul class="list">{others}</ul>{advertisement(21, 300, 250)}</aside></div></div>"""
 
 
-def agora(say: Say) -> str:
+def agora(say: SeededText) -> str:
     """A museum's page."""
     base = say.number(0, 90) * 5 + 2
     rooms = "".join(
@@ -119,7 +119,7 @@ def agora(say: Say) -> str:
 <h2>{say.head(2, 3)}</h2>{say.paragraphs(2, 5)}</div><footer><div class="wrap" data-is="clock">10:00 &ndash; 18:00</div></footer>"""
 
 
-def chronicle(say: Say) -> str:
+def chronicle(say: SeededText) -> str:
     """A very long page: a chronicle of years."""
     years = "".join(
         f"<h2>{1900 + n}</h2>{photo(n * 5, 420, 200) if n % 3 == 0 else ''}{say.paragraphs(2, 6)}" for n in range(30)
@@ -127,24 +127,24 @@ def chronicle(say: Say) -> str:
     return f"<header class=bar><b>{say.head(2, 4)}</b></header><div class=wrap><main data-is=matter><h1>{say.head(3, 5)}</h1>{years}</main></div>"
 
 
-def bare(say: Say) -> str:
+def bare(say: SeededText) -> str:
     """Next to nothing: a domain's placeholder."""
     return f"<div class=box data-is=matter><h1>{say.head(2, 2)}</h1><p>{say.text(2)}</p><p><a href=#>{say.head(2, 2)}...</a></p></div>"
 
 
-def shot(say: Say) -> str:
+def shot(say: SeededText) -> str:
     """A page of one picture."""
     return f"<main data-is=matter>{photo(say.number(0, 99) * 5, 1100, 720, 'data-is=hero')}</main>"
 
 
-def pocket(say: Say) -> str:
+def pocket(say: SeededText) -> str:
     """An article on a phone."""
     return f"""<header class="bar"><span data-is="logo">{drawing(13, 90, 24)}</span><i data-icon>☰</i></header>
 <main data-is="matter"><h1>{say.head(5, 8)}</h1>{photo(say.number(0, 90) * 5, 390, 230, 'data-is="hero"')}<small data-is="clock">2 h ago</small>
 {say.paragraphs(2, 4)}{advertisement(31, 300, 250)}{say.paragraphs(3, 4)}</main>"""
 
 
-def plan(say: Say) -> str:
+def plan(say: SeededText) -> str:
     """Where to find us: a map, addresses."""
     return f"""<header class="bar"><div class="wrap"><b>{say.head(2, 3)}</b><nav>{say.nav()}</nav></div></header><div class="wrap" data-is="matter">
 <h1>{say.head(2, 4)}</h1><div class="cols">{chart(say.number(0, 99), 740, 480, 'data-is="frame"')}<div><h3>{say.head(1, 3)}</h3>

@@ -14,7 +14,7 @@ def frames() -> dict[str, dict[str, str]]:
     return found
 
 
-class Say:
+class SeededText:
     """A page's voice: the same seed says the same."""
 
     def __init__(self, seed: str, language: str = "en") -> None:

@@ -1,9 +1,9 @@
 """Held-out pages that are used: shops, dashboards, forums, search, code, films."""
 
-from tests.support.heldout.saying import Say, advertisement, drawing, photo
+from tests.support.heldout.saying import SeededText, advertisement, drawing, photo
 
 
-def _slides(say: Say, base: int, width: int, height: int) -> str:
+def _slides(say: SeededText, base: int, width: int, height: int) -> str:
     """A carousel: its first slide is shown, the second waits."""
     slides = "".join(
         f'<div class="slide" {"" if n == 0 else "hidden"}>{photo(base + 51 + n, width, height)}<h2>{say.head(3, 5)}</h2></div>'
@@ -12,7 +12,7 @@ def _slides(say: Say, base: int, width: int, height: int) -> str:
     return f'<div class="carousel" data-is="carousel">{slides}</div>'
 
 
-def bazaar(say: Say) -> str:
+def bazaar(say: SeededText) -> str:
     """A shop's shelf."""
     base = say.number(0, 40) * 100
     goods = "".join(
@@ -24,7 +24,7 @@ def bazaar(say: Say) -> str:
 <main data-is="matter"><h1>{say.head(2, 3)}</h1><div class="grid4">{goods}</div></main></div></div><footer><div class="wrap">{say.text(3)}</div></footer>"""
 
 
-def gauges(say: Say) -> str:
+def gauges(say: SeededText) -> str:
     """A dashboard: figures, two drawn charts, a table."""
     cards = "".join(
         f"<div class=card><small>{say.head(1, 2)}</small><b data-is=clock>{say.number(100, 9999):,}</b></div>"
@@ -40,7 +40,7 @@ def gauges(say: Say) -> str:
 <table data-is=rows><thead><tr><th>{say.head(1, 1)}<th>{say.head(1, 1)}<th>%<th>{say.head(1, 1)}</tr></thead><tbody>{rows}</tbody></table></main></div>"""
 
 
-def board(say: Say) -> str:
+def board(say: SeededText) -> str:
     """A thread of a forum: a question and its answers."""
     answers = "".join(
         f"<div class=post><div>{drawing(say.number(0, 900), 64, 64)}<b>{say.words(1)}{say.number(1, 99)}</b><small>{say.number(3, 4000)} posts</small></div><div>{say.paragraphs(1, 4)}</div></div>"
@@ -51,14 +51,14 @@ def board(say: Say) -> str:
 <div data-is="matter"><h1>{say.head(5, 9)}?</h1><small data-is="clock">3,411 views</small>{question}<div data-is="comments">{answers}</div></div></div>"""
 
 
-def thumbs(say: Say) -> str:
+def thumbs(say: SeededText) -> str:
     """A gallery."""
     base = say.number(0, 40) * 100
     pictures = "".join(photo(base + n, 205, 150, "loading=lazy alt=") for n in range(30))
     return f"<header class=bar><b>{say.head(1, 2)}</b> <small>30 photos</small></header><div class=wrap><div class=tiles data-is=matter>{pictures}</div></div>"
 
 
-def launch(say: Say) -> str:
+def launch(say: SeededText) -> str:
     """A product's first page: one screen with a large photo behind the words, three promises."""
     base = say.number(0, 90) * 5
     promises = "".join(
@@ -69,14 +69,14 @@ def launch(say: Say) -> str:
 <div class="wrap" data-is="matter"><div class="grid3">{promises}</div><h2>{say.head(2, 4)}</h2>{say.paragraphs(1, 4)}</div><footer><div class="wrap">{say.text(1)}</div></footer>"""
 
 
-def theatre(say: Say) -> str:
+def theatre(say: SeededText) -> str:
     """A theatre's page: a large carousel on little more than one screen."""
     base = say.number(0, 40) * 100
     return f"""<header class="bar"><b>{say.name()}</b> <nav>{say.nav()}</nav></header><div class="wrap">{_slides(say, base, 1100, 430)}
 <div class="grid3" data-is="matter"><div><h3>{say.head(2, 3)}</h3><p>{say.text(1)}</p></div><div><h3>{say.head(2, 3)}</h3><p>{say.text(1)}</p></div><div><h3>{say.head(2, 3)}</h3><p>{say.text(1)}</p></div></div></div>"""
 
 
-def code(say: Say) -> str:
+def code(say: SeededText) -> str:
     """A repository of code: its files, its read-me."""
     files = "".join(
         f"<tr><td><i data-icon>▤</i> {say.words(1)}.py</td><td>{say.head(3, 6)}</td><td data-is=clock>{say.number(1, 11)} months ago</td></tr>"
@@ -88,7 +88,7 @@ def code(say: Say) -> str:
 <aside data-is="side"><h4>About</h4><p>{say.text(1)}</p><p><i data-icon>★</i> <span data-is="clock">4.1k stars</span></p></aside></div></div>"""
 
 
-def screen(say: Say) -> str:
+def screen(say: SeededText) -> str:
     """A film's page."""
     others = "".join(
         f"<li>{photo(say.number(0, 999), 160, 90)}<div><b>{say.head(3, 5)}</b><small>{say.name()}</small></div></li>"
@@ -101,7 +101,7 @@ def screen(say: Say) -> str:
 <aside data-is="side"><ul class="list">{others}</ul></aside></div>"""
 
 
-def talk(say: Say) -> str:
+def talk(say: SeededText) -> str:
     """A public chat's log."""
     lines = "".join(
         f"<div class='line {'mine' if n % 4 == 3 else ''}'>{drawing(n % 5 + 70, 32, 32)}<div><b>{say.words(1)}</b><span>{say.text(say.number(1, 3))}</span></div></div>"
@@ -110,13 +110,13 @@ def talk(say: Say) -> str:
     return f"<div class=cols><aside data-is=side><b># {say.words(1)}</b><ul>{say.items(14, 1, 2)}</ul></aside><main data-is=matter><h3>{say.head(2, 3)}</h3>{lines}<input placeholder='Message'></main></div>"
 
 
-def entry(say: Say) -> str:
+def entry(say: SeededText) -> str:
     """A page to sign in."""
     return f"""<div class="card" data-is="matter"><div data-is="logo">{drawing(33, 56, 56)}</div><h1>{say.head(2, 3)}</h1><label>{say.head(1, 2)}</label><input>
 <label>{say.head(1, 1)}</label><input type=password><button type=button>{say.head(1, 2)}</button><p><a href=#>{say.head(2, 4)}</a></p></div><footer>{say.head(2, 3)} · {say.head(1, 2)}</footer>"""
 
 
-def results(say: Say) -> str:
+def results(say: SeededText) -> str:
     """What a search found."""
     found = "".join(
         f"<div class=hit><small>{say.words(1)}.example &rsaquo; {say.words(1)}</small><h3>{say.head(4, 8)}</h3><p>{say.text(2)}</p></div>"
@@ -126,7 +126,7 @@ def results(say: Say) -> str:
 <div class="wrap cols"><main><small data-is="clock">About 81,300 results (0.41 s)</small><div data-is="matter">{found}</div></main><aside data-is="side">{advertisement(41, 300, 250)}</aside></div>"""
 
 
-def departures(say: Say) -> str:
+def departures(say: SeededText) -> str:
     """A timetable: a table and little else."""
     rows = "".join(
         f"<tr><td>{say.number(10, 23)}:{say.number(10, 59)}</td><td>{say.head(1, 2)}</td><td>{say.words(1).upper()} {say.number(10, 999)}</td><td>{say.number(1, 22)}</td><td>{say.words(1)}</td></tr>"
@@ -136,7 +136,7 @@ def departures(say: Say) -> str:
 <thead><tr><th>{say.head(1, 1)}<th>{say.head(1, 1)}<th>{say.head(1, 1)}<th>{say.head(1, 1)}<th>{say.head(1, 1)}</tr></thead><tbody>{rows}</tbody></table></div></div>"""
 
 
-def weather(say: Say) -> str:
+def weather(say: SeededText) -> str:
     """A forecast: cards in colour, signs."""
     days = "".join(
         f"<div class=card><small>{say.words(1)}</small><i data-icon class=large>{sign}</i><b data-is=clock>{say.number(-4, 31)}°</b><p>{say.head(2, 3)}</p></div>"

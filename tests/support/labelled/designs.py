@@ -9,13 +9,13 @@ places things; the other one colours them).
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.support.labelled.words import Words
+from tests.support.labelled.words import SeededWords
 
-Make = Callable[[Words, Words, int], str]
+Make = Callable[[SeededWords, SeededWords, int], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class SiteDesign:
     """A made site.
 
     Attributes:
@@ -56,13 +56,13 @@ def links(names: list[str]) -> str:
     return "".join(f'<li><a href="#{number}">{name}</a></li>' for number, name in enumerate(names))
 
 
-def others(words: Words, count: int = 6) -> str:
+def others(words: SeededWords, count: int = 6) -> str:
     """Recommendations, which are others at every visit."""
     titles = "".join(f"<li><a href=#>{words.title()}</a></li>" for _ in range(count))
     return f"<div class=others><h4>{words.said('more')}</h4><ul>{titles}</ul></div>"
 
 
-def when(words: Words) -> str:
+def when(words: SeededWords) -> str:
     """A date and a counter."""
     return (
         f"<p class=meta><span class=date>{words.date()}</span> · {words.name()} · "
@@ -70,7 +70,7 @@ def when(words: Words) -> str:
     )
 
 
-def _news(words: Words, site: Words, n: int) -> str:
+def _news(words: SeededWords, site: SeededWords, n: int) -> str:
     cards = "".join(
         f"<article>{picture(n + i, 280, 158)}<h3>{words.title()}</h3><p>{words.sentence()}</p>"
         f"<p class=meta>{words.number(1, 59)} min</p></article>"
@@ -84,7 +84,7 @@ def _news(words: Words, site: Words, n: int) -> str:
     )
 
 
-NEWS = Site(
+NEWS = SiteDesign(
     "news",
     _news,
     "body{margin:0;font:16px/1.4 'DejaVu Serif',serif} header{padding:12px 40px} header ul{display:flex;gap:24px;list-style:none;padding:0}"
@@ -94,7 +94,7 @@ NEWS = Site(
 )
 
 
-def _article(words: Words, site: Words, n: int) -> str:
+def _article(words: SeededWords, site: SeededWords, n: int) -> str:
     body = "".join(f"<p>{words.paragraph()}</p>" + (picture(n + i, 660, 330) if i in (1, 4) else "") for i in range(8))
     return (
         f"<header><b>{site.words(2, 2)}</b><nav>{''.join(f'<a href=#>{each}</a>' for each in site.nav)}</nav></header>"
@@ -103,7 +103,7 @@ def _article(words: Words, site: Words, n: int) -> str:
     )
 
 
-ARTICLE = Site(
+ARTICLE = SiteDesign(
     "article",
     _article,
     "body{margin:0;font:17px/1.55 Georgia,'DejaVu Serif',serif}header{display:flex;gap:40px;padding:16px 60px}nav a{margin-right:18px}"
@@ -112,7 +112,7 @@ ARTICLE = Site(
 )
 
 
-def _shop(words: Words, site: Words, n: int) -> str:
+def _shop(words: SeededWords, site: SeededWords, n: int) -> str:
     goods = "".join(
         f"<div class=good>{picture(n + i, 220, 220)}<b>{words.words(2, 4)}</b><p>{words.words(4, 8)}</p>"
         f"<p class=price>€ {words.number(3, 90)}.{words.number(10, 99)}</p><button>{site.said('more')}</button></div>"
@@ -129,7 +129,7 @@ def _shop(words: Words, site: Words, n: int) -> str:
     )
 
 
-SHOP = Site(
+SHOP = SiteDesign(
     "shop",
     _shop,
     "body{margin:0;font:14px/1.4 'DejaVu Sans',sans-serif}header{display:flex;gap:30px;align-items:center;padding:14px 50px}header input{flex:1;height:30px}"
@@ -138,7 +138,7 @@ SHOP = Site(
 )
 
 
-def _forum(words: Words, site: Words, n: int) -> str:
+def _forum(words: SeededWords, site: SeededWords, n: int) -> str:
     posts = "".join(
         f"<div class=post><div class=who><img class=avatar src='/photo/{n + i}/64x64' width=64 height=64 alt=''><b>{words.name()}</b>"
         f"<br>{words.number(5, 4000)}</div><div><p class=meta><span class=date>{words.date()}</span></p>{words.paragraphs(words.number(1, 3))}</div></div>"
@@ -150,7 +150,7 @@ def _forum(words: Words, site: Words, n: int) -> str:
     )
 
 
-FORUM = Site(
+FORUM = SiteDesign(
     "forum",
     _forum,
     "body{margin:0;font:13px/1.45 Verdana,'DejaVu Sans',sans-serif}header,.path,.main,footer{padding:8px 30px}.post{display:flex;margin-bottom:10px}.who{width:150px;padding:12px}.post>div+div{padding:4px 16px;flex:1}",
@@ -158,7 +158,7 @@ FORUM = Site(
 )
 
 
-def _table(words: Words, site: Words, n: int) -> str:
+def _table(words: SeededWords, site: SeededWords, n: int) -> str:
     rows = "".join(
         f"<tr><td>{i + 1}</td><td>{words.name()}</td>"
         + "".join(f"<td>{words.number(0, 99_999):,}</td>" for _ in range(7))
@@ -172,7 +172,7 @@ def _table(words: Words, site: Words, n: int) -> str:
     )
 
 
-TABLE = Site(
+TABLE = SiteDesign(
     "table",
     _table,
     "body{margin:30px 60px;font:14px/1.3 'DejaVu Sans',sans-serif}table{border-collapse:collapse;width:100%}td,th{padding:5px 10px;text-align:right}td:nth-child(2),td:last-child{text-align:left}",
@@ -180,7 +180,7 @@ TABLE = Site(
 )
 
 
-def _dark(words: Words, site: Words, n: int) -> str:
+def _dark(words: SeededWords, site: SeededWords, n: int) -> str:
     posts = "".join(
         f"<div class=entry><h2>{words.title()}</h2>{when(words)}<p>{words.paragraph(3, 5)}</p><pre>{code(words, 6)}</pre></div>"
         for _ in range(5)
@@ -191,7 +191,7 @@ def _dark(words: Words, site: Words, n: int) -> str:
     )
 
 
-def code(words: Words, lines: int) -> str:
+def code(words: SeededWords, lines: int) -> str:
     """Lines of a program that does nothing."""
     return "\n".join(
         "    " * words.number(0, 2) + words.words(1, 3).lower().replace(" ", "_") + f"({words.number(0, 999)})"
@@ -199,7 +199,7 @@ def code(words: Words, lines: int) -> str:
     )
 
 
-DARK = Site(
+DARK = SiteDesign(
     "dark",
     _dark,
     "body{margin:0 auto;width:860px;font:15px/1.6 'DejaVu Sans',sans-serif}header{display:flex;justify-content:space-between;padding:20px 0}ul{display:flex;gap:20px;list-style:none}pre{padding:14px;font:13px/1.4 'DejaVu Sans Mono'}",
@@ -207,7 +207,7 @@ DARK = Site(
 )
 
 
-def _landing(words: Words, site: Words, n: int) -> str:
+def _landing(words: SeededWords, site: SeededWords, n: int) -> str:
     cards = "".join(
         f"<div>{icon(n + i, 48)}<h3>{words.words(2, 3)}</h3><p>{words.paragraph(1, 2)}</p></div>" for i in range(3)
     )
@@ -218,7 +218,7 @@ def _landing(words: Words, site: Words, n: int) -> str:
     )
 
 
-LANDING = Site(
+LANDING = SiteDesign(
     "landing",
     _landing,
     "body{margin:0;font:16px/1.5 'DejaVu Sans',sans-serif}header{display:flex;justify-content:space-between;padding:4px 50px;align-items:center}ul{display:flex;gap:20px;list-style:none}.stage{height:520px;padding:130px 80px 0;box-sizing:border-box;background-size:cover}.cards{display:flex;gap:30px;padding:40px 80px}.cards>div{flex:1}.split{display:flex;gap:40px;padding:20px 80px 60px}footer{padding:20px 80px}",
@@ -226,14 +226,14 @@ LANDING = Site(
 )
 
 
-def _gallery(words: Words, site: Words, n: int) -> str:
+def _gallery(words: SeededWords, site: SeededWords, n: int) -> str:
     tiles = "".join(
         f"<figure>{picture(n + i, 280, 210)}<figcaption>{words.words(2, 5)}</figcaption></figure>" for i in range(16)
     )
     return f"<h1>{words.words(2, 4)}</h1><p>{words.sentence()}</p><div class='main tiles'>{tiles}</div><p>{site.sentence()}</p>"
 
 
-GALLERY = Site(
+GALLERY = SiteDesign(
     "pictures",
     _gallery,
     "body{margin:24px 50px;font:15px 'DejaVu Sans',sans-serif}.tiles{display:grid;grid-template-columns:repeat(4,1fr);gap:10px}figure{margin:0}figcaption{padding:6px 0 14px}",
@@ -241,7 +241,7 @@ GALLERY = Site(
 )
 
 
-def _arabic(words: Words, site: Words, n: int) -> str:
+def _arabic(words: SeededWords, site: SeededWords, n: int) -> str:
     items = "".join(
         f"<article>{picture(n + i, 240, 150) if i % 2 == 0 else ''}<div><h2>{words.title()}</h2>{when(words)}<p>{words.paragraph(2, 4)}</p></div></article>"
         for i in range(6)
@@ -249,7 +249,7 @@ def _arabic(words: Words, site: Words, n: int) -> str:
     return f"<header><h1>{site.words(2, 2)}</h1><ul>{links(site.nav)}</ul></header><div class=main>{items}</div><footer>{site.sentence()}</footer>"
 
 
-ARABIC = Site(
+ARABIC = SiteDesign(
     "arabic",
     _arabic,
     "body{margin:0;font:17px/1.7 'DejaVu Sans',sans-serif}header{padding:10px 60px}ul{display:flex;gap:26px;list-style:none;padding:0}.main{padding:10px 60px}article{display:flex;gap:24px;margin-bottom:18px}footer{padding:20px 60px}",
@@ -258,7 +258,7 @@ ARABIC = Site(
 )
 
 
-def _manual(words: Words, site: Words, n: int) -> str:
+def _manual(words: SeededWords, site: SeededWords, n: int) -> str:
     sections = "".join(
         f"<h2>{words.words(2, 4)}</h2><p>{words.paragraph(2, 4)}</p><pre>{code(words, words.number(4, 9))}</pre><p>{words.paragraph(1, 2)}</p>"
         for _ in range(6)
@@ -267,7 +267,7 @@ def _manual(words: Words, site: Words, n: int) -> str:
     return f"<nav><b>{site.words(2, 2)}</b><input placeholder='…'><ul>{tree}</ul></nav><div class=main><h1>{words.title()}</h1>{sections}</div>"
 
 
-MANUAL = Site(
+MANUAL = SiteDesign(
     "manual",
     _manual,
     "body{margin:0;display:flex;font:16px/1.6 'DejaVu Sans',sans-serif}nav{width:280px;padding:20px;flex:none;font-size:14px}.main{padding:20px 50px;width:720px}pre{padding:12px;font:13px/1.4 'DejaVu Sans Mono'}",
@@ -275,7 +275,7 @@ MANUAL = Site(
 )
 
 
-def _map(words: Words, site: Words, n: int) -> str:
+def _map(words: SeededWords, site: SeededWords, n: int) -> str:
     places = "".join(f"<li><b>{words.name()}</b><br>{words.words(3, 6)}</li>" for _ in range(10))
     script = (
         "const c=document.querySelector('canvas').getContext('2d');let s=SEED;const r=()=>(s=(s*16807)%2147483647)/2147483647;"
@@ -289,7 +289,7 @@ def _map(words: Words, site: Words, n: int) -> str:
     )
 
 
-MAP = Site(
+MAP = SiteDesign(
     "map",
     _map,
     "body{margin:0;font:14px/1.4 'DejaVu Sans',sans-serif}header{padding:10px 20px;display:flex;gap:20px}.page{display:flex}aside{width:340px;padding:10px 20px;box-sizing:border-box}li{margin-bottom:14px}",
@@ -297,7 +297,7 @@ MAP = Site(
 )
 
 
-def _form(words: Words, site: Words, n: int) -> str:
+def _form(words: SeededWords, site: SeededWords, n: int) -> str:
     fields = "".join(
         f"<label>{words.words(2, 4)}</label><input value='{words.name()}'><small>{words.sentence()}</small>"
         for _ in range(11)
@@ -308,7 +308,7 @@ def _form(words: Words, site: Words, n: int) -> str:
     )
 
 
-FORM = Site(
+FORM = SiteDesign(
     "form",
     _form,
     "body{margin:0;font:18px/1.4 'DejaVu Sans',sans-serif}header{padding:10px 90px;font-size:22px}.main{width:660px;margin:20px 90px}label,small{display:block}input:not([type]){display:block;width:420px;height:34px;font-size:16px;margin-bottom:4px}small{margin-bottom:18px;font-size:14px}",
@@ -316,7 +316,7 @@ FORM = Site(
 )
 
 
-def _timeline(words: Words, site: Words, n: int) -> str:
+def _timeline(words: SeededWords, site: SeededWords, n: int) -> str:
     notes = "".join(
         f"<div class=note><img class=avatar src='/photo/{n + i}/48x48' width=48 height=48 alt=''><div><b>{words.name()}</b> <span class=date>{words.number(1, 59)} min</span>"
         f"<p>{words.paragraph(1, 2)}</p>{picture(n + i, 500, 260) if i % 4 == 1 else ''}<p class=acts>{icon(1)} <span class=count>{words.number(0, 999)}</span> {icon(2)} <span class=count>{words.number(0, 999)}</span></p></div></div>"
@@ -325,7 +325,7 @@ def _timeline(words: Words, site: Words, n: int) -> str:
     return f"<div class=left><h2>{site.words(1, 1)}</h2><ul>{links(site.nav)}</ul></div><div class=main>{notes}</div><div class=right>{others(words, 8)}</div>"
 
 
-TIMELINE = Site(
+TIMELINE = SiteDesign(
     "timeline",
     _timeline,
     "body{margin:0;display:flex;font:15px/1.4 'DejaVu Sans',sans-serif}.left{width:240px;padding:20px}.main{width:600px}.note{display:flex;gap:12px;padding:12px 16px}.right{padding:20px;width:300px}ul{list-style:none;padding:0}li{margin-bottom:12px}",
@@ -333,7 +333,7 @@ TIMELINE = Site(
 )
 
 
-def _paper(words: Words, site: Words, n: int) -> str:
+def _paper(words: SeededWords, site: SeededWords, n: int) -> str:
     sheets = "".join(
         f"<div class=sheet><p class=no>{site.words(2, 4)} · {i + 1}</p><h2>{i + 1}. {words.words(2, 4)}</h2><div class=columns>{words.paragraphs(7)}</div></div>"
         for i in range(5)
@@ -341,7 +341,7 @@ def _paper(words: Words, site: Words, n: int) -> str:
     return f"<div class=main>{sheets}</div>"
 
 
-PAPER = Site(
+PAPER = SiteDesign(
     "paper",
     _paper,
     "body{margin:0;padding:20px 0;font:12.5px/1.35 'DejaVu Serif',serif}.sheet{width:780px;height:1080px;margin:0 auto 20px;padding:50px 60px;box-sizing:border-box;overflow:hidden}.columns{columns:2;column-gap:26px;text-align:justify}",
@@ -349,7 +349,7 @@ PAPER = Site(
 )
 
 
-def _blog(words: Words, site: Words, n: int) -> str:
+def _blog(words: SeededWords, site: SeededWords, n: int) -> str:
     posts = "".join(
         f"<article><h2>{words.title()}</h2>{when(words)}{words.paragraphs(3)}<a href=#>{site.said('more')}</a></article>"
         for _ in range(5)
@@ -360,7 +360,7 @@ def _blog(words: Words, site: Words, n: int) -> str:
     )
 
 
-BLOG = Site(
+BLOG = SiteDesign(
     "blog",
     _blog,
     "body{margin:0;font:16px/1.6 'DejaVu Serif',serif;display:grid;grid-template-columns:1fr 300px;gap:0 40px;padding:0 10%}header{grid-column:1/3;padding:40px 0}",
@@ -370,7 +370,7 @@ BLOG = Site(
 )
 
 
-def _russian(words: Words, site: Words, n: int) -> str:
+def _russian(words: SeededWords, site: SeededWords, n: int) -> str:
     items = "".join(
         f"<li><a href=#>{words.title()}</a> <span class=count>{words.number(3, 400)}</span><p>{words.paragraph(1, 2)}</p></li>"
         for _ in range(14)
@@ -381,7 +381,7 @@ def _russian(words: Words, site: Words, n: int) -> str:
     )
 
 
-RUSSIAN = Site(
+RUSSIAN = SiteDesign(
     "russian",
     _russian,
     "body{margin:0;font:15px/1.45 'DejaVu Sans',sans-serif}header{padding:10px 40px;display:flex;gap:16px;align-items:center;list-style:none}.page{display:flex;gap:30px;padding:20px 40px}.main{flex:1}aside{width:300px}footer{padding:20px 40px}",
@@ -390,7 +390,7 @@ RUSSIAN = Site(
 )
 
 
-def _film(words: Words, site: Words, n: int) -> str:
+def _film(words: SeededWords, site: SeededWords, n: int) -> str:
     side = "".join(
         f"<div class=next>{picture(n + i, 168, 94)}<div><b>{words.title()}</b><p class=count>{words.number(1, 999)}</p></div></div>"
         for i in range(8)
@@ -401,7 +401,7 @@ def _film(words: Words, site: Words, n: int) -> str:
     )
 
 
-FILM = Site(
+FILM = SiteDesign(
     "film",
     _film,
     "body{margin:0;font:14px/1.45 'DejaVu Sans',sans-serif}header{display:flex;gap:40px;padding:10px 24px}header input{width:500px;height:28px}.page{display:flex;gap:24px;padding:16px 24px}.main{width:800px}.next{display:flex;gap:8px;margin-bottom:10px}h1{font-size:20px}",
@@ -409,7 +409,7 @@ FILM = Site(
 )
 
 
-def _phone(words: Words, site: Words, n: int) -> str:
+def _phone(words: SeededWords, site: SeededWords, n: int) -> str:
     items = "".join(
         f"<article>{picture(n + i, 372, 200)}<h2>{words.title()}</h2><p>{words.paragraph(1, 2)}</p>{when(words)}</article>"
         for i in range(6)
@@ -417,7 +417,7 @@ def _phone(words: Words, site: Words, n: int) -> str:
     return f"<header>☰ <b>{site.words(1, 2)}</b></header><div class=main>{items}{ad(n, 320, 50)}</div><footer>{site.sentence()}</footer>"
 
 
-PHONE = Site(
+PHONE = SiteDesign(
     "phone",
     _phone,
     "body{margin:0;font:16px/1.4 'DejaVu Sans',sans-serif}header{padding:14px 20px;font-size:20px}.main{padding:0 20px}h2{font-size:19px;margin:6px 0}footer{padding:20px}",
@@ -426,7 +426,7 @@ PHONE = Site(
 )
 
 
-def _carousel(words: Words, site: Words, n: int) -> str:
+def _carousel(words: SeededWords, site: SeededWords, n: int) -> str:
     news = "".join(f"<div><b>{words.title()}</b><p>{words.paragraph(2, 3)}</p></div>" for _ in range(9))
     return (
         f"<header><h1>{site.words(3, 5)}</h1><ul>{links(site.nav)}</ul></header><div class=carousel>{picture(n, 1160, 300)}<p><b>{words.title()}</b></p></div>"
@@ -434,7 +434,7 @@ def _carousel(words: Words, site: Words, n: int) -> str:
     )
 
 
-CAROUSEL = Site(
+CAROUSEL = SiteDesign(
     "university",
     _carousel,
     "body{margin:0;font:15px/1.5 'DejaVu Sans',sans-serif}header{padding:16px 60px}ul{display:flex;gap:22px;list-style:none;padding:0}.carousel{padding:0 60px}.grid{display:grid;grid-template-columns:repeat(3,1fr);gap:24px;padding:20px 60px}footer{padding:30px 60px}.columns{columns:4}",
@@ -443,24 +443,24 @@ CAROUSEL = Site(
 )
 
 
-def _plain(words: Words, site: Words, n: int) -> str:
+def _plain(words: SeededWords, site: SeededWords, n: int) -> str:
     return (
         f"<h1>{words.title()}</h1><p><i>{words.name()}, <span class=date>{words.date()}</span></i></p><div class=main>{words.paragraphs(16)}</div>"
         f"<hr><p>{' | '.join(f'<a href=#>{each}</a>' for each in site.nav)}</p>"
     )
 
 
-PLAIN = Site("plain", _plain, "", "", languages=("en", "ru"))
+PLAIN = SiteDesign("plain", _plain, "", "", languages=("en", "ru"))
 
 
-def _poster(words: Words, site: Words, n: int) -> str:
+def _poster(words: SeededWords, site: SeededWords, n: int) -> str:
     return (
         f"<div class=main>{picture(n, 1100, 560, 'hero')}<p>{words.title()}. {words.sentence()}</p></div>"
         f"<footer>{site.words(2, 4)} · <span class=date>{words.date()}</span></footer>"
     )
 
 
-POSTER = Site(
+POSTER = SiteDesign(
     "poster",
     _poster,
     "body{margin:40px 90px;font:16px 'DejaVu Serif',serif}footer{margin-top:30px}",
@@ -468,7 +468,7 @@ POSTER = Site(
 )
 
 
-def _album(words: Words, site: Words, n: int) -> str:
+def _album(words: SeededWords, site: SeededWords, n: int) -> str:
     long = "".join(
         f"<h2>{words.words(2, 4)}</h2>{picture(n + i, 760, 400) if i % 2 else ''}{words.paragraphs(4)}"
         for i in range(12)
@@ -476,7 +476,7 @@ def _album(words: Words, site: Words, n: int) -> str:
     return f"<header><b>{site.words(2, 3)}</b></header><div class=main><h1>{words.title()}</h1>{long}</div><footer>{site.sentence()}</footer>"
 
 
-ALBUM = Site(
+ALBUM = SiteDesign(
     "travel",
     _album,
     "body{margin:0;font:18px/1.6 'DejaVu Serif',serif}header{padding:20px}.main{width:760px;margin:0 auto}footer{padding:40px}",
@@ -489,10 +489,10 @@ SITES = (
 )  # fmt: skip
 
 
-def page(site: Site, number: int, language: str) -> str:
+def page(site: SiteDesign, number: int, language: str) -> str:
     """The HTML of a page of the site."""
-    words = Words(language, f"{site.name}-{number}")
-    own = Words(language, site.name)
+    words = SeededWords(language, f"{site.name}-{number}")
+    own = SeededWords(language, site.name)
     body = site.make(words, own, sum(map(ord, site.name)) + 40 * number)
     return (
         f"<!doctype html><html lang={language} dir={words.direction}><head><meta charset=utf-8><title>{words.title()}</title>"

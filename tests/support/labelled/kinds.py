@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Kind(StrEnum):
+class LabelledKind(StrEnum):
     """What happened to the page in between."""
 
     IDENTICAL = "identical"
@@ -58,7 +58,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class KindRule:
     """How a kind is judged: broken or not, and why, as a sentence."""
 
     broken: bool
@@ -66,52 +66,52 @@ class Rule:
 
 
 _GOOD = {
-    Kind.IDENTICAL: "Nothing differs.",
-    Kind.BANNER: "A banner of 40 to 120 px stands above the page; all of the page is below it.",
-    Kind.STRIP: "A strip of less than a sixth of the window lies at its lower edge.",
-    Kind.LINE: "A line of text more, and what follows stands lower.",
-    Kind.NUDGED: "All is there, a few pixels lower or further right.",
-    Kind.WIDER: "The page is some pixels narrower, as by a scroll bar; lines may break elsewhere.",
-    Kind.ADS: "Other advertisements in the same places.",
-    Kind.ADS_GONE: "No advertisement comes; their places are empty.",
-    Kind.CAROUSEL: "The carousel shows another of its slides.",
-    Kind.DATES: "Dates and counters have gone on.",
-    Kind.RECOMMENDED: "Other pages are recommended at the side.",
-    Kind.REENCODED: "Pictures were packed again, with the loss that comes of it.",
-    Kind.FRAME: "A film or an animation is at another moment.",
-    Kind.RASTERISED: "Letters are drawn with other edges, at the same places.",
-    Kind.ICON: "A sign of some 24 px does not come.",
-    Kind.GLYPHS: "Signs that a font would have brought are empty boxes.",
-    Kind.LONGER: "More of the same follows at the end.",
-    Kind.HOVERED: "The pointer or the caret is elsewhere: a link is underlined, a field framed.",
-    Kind.AVATAR: "Portraits of those who write are missing; what they wrote is there.",
+    LabelledKind.IDENTICAL: "Nothing differs.",
+    LabelledKind.BANNER: "A banner of 40 to 120 px stands above the page; all of the page is below it.",
+    LabelledKind.STRIP: "A strip of less than a sixth of the window lies at its lower edge.",
+    LabelledKind.LINE: "A line of text more, and what follows stands lower.",
+    LabelledKind.NUDGED: "All is there, a few pixels lower or further right.",
+    LabelledKind.WIDER: "The page is some pixels narrower, as by a scroll bar; lines may break elsewhere.",
+    LabelledKind.ADS: "Other advertisements in the same places.",
+    LabelledKind.ADS_GONE: "No advertisement comes; their places are empty.",
+    LabelledKind.CAROUSEL: "The carousel shows another of its slides.",
+    LabelledKind.DATES: "Dates and counters have gone on.",
+    LabelledKind.RECOMMENDED: "Other pages are recommended at the side.",
+    LabelledKind.REENCODED: "Pictures were packed again, with the loss that comes of it.",
+    LabelledKind.FRAME: "A film or an animation is at another moment.",
+    LabelledKind.RASTERISED: "Letters are drawn with other edges, at the same places.",
+    LabelledKind.ICON: "A sign of some 24 px does not come.",
+    LabelledKind.GLYPHS: "Signs that a font would have brought are empty boxes.",
+    LabelledKind.LONGER: "More of the same follows at the end.",
+    LabelledKind.HOVERED: "The pointer or the caret is elsewhere: a link is underlined, a field framed.",
+    LabelledKind.AVATAR: "Portraits of those who write are missing; what they wrote is there.",
 }
 _BROKEN = {
-    Kind.HERO: "The picture that the page is about does not come; its place is empty.",
-    Kind.HERO_GONE: "The same, and its place has closed.",
-    Kind.IMAGES: "No photograph of the page comes; their places are empty.",
-    Kind.IMAGES_GONE: "The same, and their places have closed.",
-    Kind.HALF_GALLERY: "Every second picture of a gallery is missing.",
-    Kind.UNSTYLED: "No style sheet comes.",
-    Kind.LAYOUT: "The style sheet that places things is missing; colours are there.",
-    Kind.BLANK: "Nothing but the ground.",
-    Kind.SENTENCE: "An error's sentence or two on a ground of one colour.",
-    Kind.SHELL: "Head and foot of the site are there; what the page is there for never came.",
-    Kind.CHALLENGE: "A check for robots stands where the page was.",
-    Kind.OTHER_PAGE: "Another page of the same site, in the same design.",
-    Kind.OTHER_SITE: "A page of another site.",
-    Kind.NOT_FOUND: "The site's own page for what it has not.",
-    Kind.LANGUAGE: "The same page in another language.",
-    Kind.CONSENT: "A question for consent lies over the dimmed page.",
-    Kind.CONSENT_PAGE: "A question for consent stands instead of the page.",
-    Kind.LETTER: "An invitation to a newsletter lies over the middle of the page.",
-    Kind.LOGIN: "A form to log in stands where the page's matter was.",
-    Kind.PAYWALL: "After the first lines a box asks for money.",
-    Kind.CUT: "The second half of the page is missing.",
-    Kind.MOJIBAKE: "Letters that are not of the Latin alphabet are others: it was decoded wrongly.",
-    Kind.UNSEEN_TEXT: "Text is not drawn, as while a font never comes.",
-    Kind.CANVAS: "What was drawn on the canvas is not there: the map, the document.",
+    LabelledKind.HERO: "The picture that the page is about does not come; its place is empty.",
+    LabelledKind.HERO_GONE: "The same, and its place has closed.",
+    LabelledKind.IMAGES: "No photograph of the page comes; their places are empty.",
+    LabelledKind.IMAGES_GONE: "The same, and their places have closed.",
+    LabelledKind.HALF_GALLERY: "Every second picture of a gallery is missing.",
+    LabelledKind.UNSTYLED: "No style sheet comes.",
+    LabelledKind.LAYOUT: "The style sheet that places things is missing; colours are there.",
+    LabelledKind.BLANK: "Nothing but the ground.",
+    LabelledKind.SENTENCE: "An error's sentence or two on a ground of one colour.",
+    LabelledKind.SHELL: "Head and foot of the site are there; what the page is there for never came.",
+    LabelledKind.CHALLENGE: "A check for robots stands where the page was.",
+    LabelledKind.OTHER_PAGE: "Another page of the same site, in the same design.",
+    LabelledKind.OTHER_SITE: "A page of another site.",
+    LabelledKind.NOT_FOUND: "The site's own page for what it has not.",
+    LabelledKind.LANGUAGE: "The same page in another language.",
+    LabelledKind.CONSENT: "A question for consent lies over the dimmed page.",
+    LabelledKind.CONSENT_PAGE: "A question for consent stands instead of the page.",
+    LabelledKind.LETTER: "An invitation to a newsletter lies over the middle of the page.",
+    LabelledKind.LOGIN: "A form to log in stands where the page's matter was.",
+    LabelledKind.PAYWALL: "After the first lines a box asks for money.",
+    LabelledKind.CUT: "The second half of the page is missing.",
+    LabelledKind.MOJIBAKE: "Letters that are not of the Latin alphabet are others: it was decoded wrongly.",
+    LabelledKind.UNSEEN_TEXT: "Text is not drawn, as while a font never comes.",
+    LabelledKind.CANVAS: "What was drawn on the canvas is not there: the map, the document.",
 }
-RULES = {kind: Rule(broken=False, why=why) for kind, why in _GOOD.items()} | {
-    kind: Rule(broken=True, why=why) for kind, why in _BROKEN.items()
+RULES = {kind: KindRule(broken=False, why=why) for kind, why in _GOOD.items()} | {
+    kind: KindRule(broken=True, why=why) for kind, why in _BROKEN.items()
 }

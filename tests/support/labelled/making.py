@@ -25,10 +25,10 @@ from render.page_frames import PageDocuments
 from render.screenshot import capture_full_page, capture_view
 from render.settle import SettleLimits, SettleResult, navigate, settle
 from tests.support.labelled import photos
-from tests.support.labelled.designs import SITES, Site, page
-from tests.support.labelled.kinds import Kind
-from tests.support.labelled.pairs import Pair
-from tests.support.labelled.words import Words
+from tests.support.labelled.designs import SITES, SiteDesign, page
+from tests.support.labelled.kinds import LabelledKind
+from tests.support.labelled.pairs import LabelledPair
+from tests.support.labelled.words import SeededWords
 from tests.support.loopback import LoopbackServer
 from tests.support.sites import hosts
 from tests.support.sites.web import TestWeb
@@ -38,8 +38,8 @@ _MUTATE = (Path(__file__).parent / "mutations.js").read_text(encoding="utf-8")
 # So few pages have what these need that each of them is asked.
 _ALWAYS = frozenset(
     {
-        Kind.IDENTICAL, Kind.CAROUSEL, Kind.FRAME, Kind.AVATAR, Kind.HALF_GALLERY, Kind.CANVAS,
-        Kind.HERO, Kind.OTHER_PAGE, Kind.ADS, Kind.RECOMMENDED,
+        LabelledKind.IDENTICAL, LabelledKind.CAROUSEL, LabelledKind.FRAME, LabelledKind.AVATAR, LabelledKind.HALF_GALLERY, LabelledKind.CANVAS,
+        LabelledKind.HERO, LabelledKind.OTHER_PAGE, LabelledKind.ADS, LabelledKind.RECOMMENDED,
     }
 )  # fmt: skip
 _IN_TURN = 4  # every so many-th of the other kinds is asked of a site
@@ -51,7 +51,7 @@ _SAID = ("words", "nav", "more", "lost", "lost_line", "accept", "refuse", "conse
 
 
 @dataclass(frozen=True, slots=True)
-class Material:
+class SiteMaterial:
     """Where a site's pages are.
 
     Attributes:
@@ -70,31 +70,31 @@ class Material:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sight:
+class _PictureTask:
     """A page as it is to be pictured."""
 
     url: str
     width: int
-    kind: Kind = Kind.IDENTICAL
+    kind: LabelledKind = LabelledKind.IDENTICAL
     number: int = 0
     whole: bool = True
     most: int = _HIGHEST_PX
 
 
-class Studio:
+class PictureBrowser:
     """A browser that pictures pages with something done to them."""
 
     def __init__(self, browser: Browser) -> None:
         self._browser = browser
-        self._taken: dict[_Sight, tuple[bytes, str] | None] = {}
+        self._taken: dict[_PictureTask, tuple[bytes, str] | None] = {}
 
-    async def take(self, sight: _Sight, said: Mapping[str, str]) -> tuple[bytes, str] | None:
+    async def take(self, sight: _PictureTask, said: Mapping[str, str]) -> tuple[bytes, str] | None:
         """Picture and text; None when the page has nothing that its kind could change."""
         if sight not in self._taken:
             self._taken[sight] = await self._take(sight, said)
         return self._taken[sight]
 
-    async def _take(self, sight: _Sight, said: Mapping[str, str]) -> tuple[bytes, str] | None:
+    async def _take(self, sight: _PictureTask, said: Mapping[str, str]) -> tuple[bytes, str] | None:
         settings = VisitSettings(viewport_width=sight.width, full_page_limit_px=sight.most)
         options = page_options(settings, browser_said=self._browser.user_agent, version=self._browser.version)
         limits = SettleLimits.of(settings, limit_s=20.0, answer_s=8.0)
@@ -158,39 +158,43 @@ def _png(image: Image.Image) -> bytes:
     )
 
 
-async def make_pairs(studio: Studio, material: Material, elsewhere: Material, place: int) -> list[Pair]:
+async def make_pairs(
+    studio: PictureBrowser, material: SiteMaterial, elsewhere: SiteMaterial, place: int
+) -> list[LabelledPair]:
     """The pairs of a site; `elsewhere` is another, `place` its place among all."""
-    language = Words(material.language, "")
+    language = SeededWords(material.language, "")
     said = {name: language.said(name) for name in _SAID} | {"line": language.sentence()}
-    foreign = {**said, "words": Words("de", "").said("words")}
+    foreign = {**said, "words": SeededWords("de", "").said("words")}
     found = []
-    for turn, kind in enumerate(Kind):
+    for turn, kind in enumerate(LabelledKind):
         if kind not in _ALWAYS and (turn + place) % _IN_TURN:
             continue
         number = zlib.crc32(f"{material.name} {kind}".encode()) % 12
         before, after = _sights(material, elsewhere, kind, number)
         seen = await studio.take(before, said)
-        shown = await studio.take(after, foreign if kind is Kind.LANGUAGE else said)
-        if seen is None or shown is None or (kind is not Kind.IDENTICAL and seen == shown):
+        shown = await studio.take(after, foreign if kind is LabelledKind.LANGUAGE else said)
+        if seen is None or shown is None or (kind is not LabelledKind.IDENTICAL and seen == shown):
             continue
-        found.append(Pair(material.name, kind, number, seen[0], shown[0], seen[1], shown[1]))
+        found.append(LabelledPair(material.name, kind, number, seen[0], shown[0], seen[1], shown[1]))
     return found
 
 
-def _sights(material: Material, elsewhere: Material, kind: Kind, number: int) -> tuple[_Sight, _Sight]:
+def _sights(
+    material: SiteMaterial, elsewhere: SiteMaterial, kind: LabelledKind, number: int
+) -> tuple[_PictureTask, _PictureTask]:
     """What is pictured as seen, and what as shown."""
     # A picture in four is of the viewport alone.
-    seen = _Sight(
+    seen = _PictureTask(
         material.pages[number % len(material.pages)],
         material.width,
         whole=number % 4 != 0,
         most=_HIGH_PX if material.name in _WHOLE else _HIGHEST_PX,
     )
-    if kind is Kind.OTHER_SITE:
+    if kind is LabelledKind.OTHER_SITE:
         return seen, replace(seen, url=elsewhere.pages[0])
-    if kind is Kind.OTHER_PAGE:
+    if kind is LabelledKind.OTHER_PAGE:
         return seen, replace(seen, url=next(each for each in material.pages if each != seen.url))
-    if kind is Kind.LANGUAGE and material.translated:
+    if kind is LabelledKind.LANGUAGE and material.translated:
         seen = replace(seen, url=material.pages[0])
         return seen, replace(seen, url=material.translated)
     return seen, replace(seen, kind=kind, number=number)
@@ -208,34 +212,34 @@ async def launched(web: TestWeb | None) -> AsyncIterator[Browser]:
 
 
 @asynccontextmanager
-async def studio(web: TestWeb | None) -> AsyncIterator[Studio]:
+async def studio(web: TestWeb | None) -> AsyncIterator[PictureBrowser]:
     """A studio with a browser of its own."""
     async with launched(web) as browser:
-        yield Studio(browser)
+        yield PictureBrowser(browser)
 
 
-def made(origin: str) -> list[Material]:
+def made(origin: str) -> list[SiteMaterial]:
     """The made sites, on a server of ours."""
     return [_made(origin, site) for site in SITES]
 
 
-def _made(origin: str, site: Site) -> Material:
+def _made(origin: str, site: SiteDesign) -> SiteMaterial:
     base = f"{origin}/{site.name}"
     own, other = site.languages
-    return Material(
+    return SiteMaterial(
         site.name, tuple(f"{base}/{number}/{own}" for number in range(2)), f"{base}/0/{other}", site.width, own
     )
 
 
-def real(web: TestWeb) -> list[Material]:
+def real(web: TestWeb) -> list[SiteMaterial]:
     """The suite's real sites, a few pages of each."""
     by_host = {
         "wiki": [u for u in web.urls.real_pages if hosts.WIKI in u and "/wiki/" in u],
         "applications": [u for u in web.urls.real_pages if hosts.SPA in u],
     }
-    chosen = [Material(name, tuple(urls[:2])) for name, urls in by_host.items()]
+    chosen = [SiteMaterial(name, tuple(urls[:2])) for name, urls in by_host.items()]
     docs = [u for u in web.urls.real_pages if hosts.DOCS in u and u.endswith(".html")]
-    chosen += [Material(f"manual-{i}", tuple(docs[i * 8 : i * 8 + 2])) for i in (1,)]
+    chosen += [SiteMaterial(f"manual-{i}", tuple(docs[i * 8 : i * 8 + 2])) for i in (1,)]
     return chosen
 
 
@@ -253,7 +257,7 @@ def _file(path: str, quality: int) -> tuple[str, bytes]:
     return ("image/jpeg" if data[:2] == b"\xff\xd8" else "image/png"), data
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _LabelledHandler(BaseHTTPRequestHandler):
     """``/SITE/NUMBER/LANGUAGE`` is a page, ``/photo/NUMBER/WIDTHxHEIGHT`` a picture."""
 
     protocol_version = "HTTP/1.1"
@@ -287,17 +291,17 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def served(handler: type[BaseHTTPRequestHandler] | None = None) -> Iterator[str]:
     """The made sites on loopback, or what another handler answers; their origin."""
-    with LoopbackServer(handler or _Handler) as server:
+    with LoopbackServer(handler or _LabelledHandler) as server:
         yield server.origin
 
 
 async def make(
-    materials: list[Material], chosen: set[str], web: TestWeb | None
-) -> AsyncIterator[tuple[str, list[Pair]]]:
+    materials: list[SiteMaterial], chosen: set[str], web: TestWeb | None
+) -> AsyncIterator[tuple[str, list[LabelledPair]]]:
     """The pairs of the chosen sites, of all when none is, a site at a time."""
     places = [n for n, each in enumerate(materials) if not chosen or each.name in chosen]
 
-    async def one(place: int) -> tuple[str, list[Pair]]:
+    async def one(place: int) -> tuple[str, list[LabelledPair]]:
         elsewhere = materials[(place + 3) % len(materials)]
         async with studio(web) as own:
             return materials[place].name, await make_pairs(own, materials[place], elsewhere, place)

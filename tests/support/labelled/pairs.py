@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.labelled.kinds import RULES, Kind
+from tests.support.labelled.kinds import RULES, LabelledKind
 
 FOLDER = Path(__file__).parent / "stored"
 _TABLE = "pairs.json"
@@ -19,7 +19,7 @@ _HARDEST = 9 | lzma.PRESET_EXTREME
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class LabelledPair:
     """A page as it was seen and as it is shown, and what is to be thought of that.
 
     Attributes:
@@ -33,7 +33,7 @@ class Pair:
     """
 
     site: str
-    kind: Kind
+    kind: LabelledKind
     number: int
     seen: bytes = field(repr=False)
     shown: bytes = field(repr=False)
@@ -56,14 +56,14 @@ def sites(folder: Path = FOLDER) -> list[str]:
     return sorted(path.name.removesuffix(".tar.xz") for path in folder.glob("*.tar.xz"))
 
 
-def read_pairs(names: Iterable[str] | None = None, folder: Path = FOLDER) -> Iterator[Pair]:
+def read_pairs(names: Iterable[str] | None = None, folder: Path = FOLDER) -> Iterator[LabelledPair]:
     """The pairs of the sites, of all by default; a site is unpacked when its first is asked for."""
     for name in sites(folder) if names is None else names:
         data = read_files(folder / f"{name}.tar.xz")
         for row in json.loads(data[_TABLE]):
-            yield Pair(
+            yield LabelledPair(
                 name,
-                Kind(row["kind"]),
+                LabelledKind(row["kind"]),
                 row["number"],
                 data[row["seen"]],
                 data[row["shown"]],
@@ -72,7 +72,7 @@ def read_pairs(names: Iterable[str] | None = None, folder: Path = FOLDER) -> Ite
             )
 
 
-def write_pairs(name: str, pairs: Iterable[Pair], folder: Path = FOLDER) -> int:
+def write_pairs(name: str, pairs: Iterable[LabelledPair], folder: Path = FOLDER) -> int:
     """Store the pairs of a site; how many bytes that took."""
     files: dict[str, bytes] = {}
     names: dict[bytes, str] = {}

@@ -8,7 +8,7 @@ from pathlib import Path
 RIGHT_TO_LEFT = frozenset({"ar"})
 
 
-class Words:
+class SeededWords:
     """Texts of one page. The same seed makes pages of the same shape in every language."""
 
     def __init__(self, language: str, seed: str) -> None:

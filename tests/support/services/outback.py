@@ -32,7 +32,7 @@ def key_of(url: str) -> str:
     return f"{match[1].lower()}:{replay_key(match[2])}" if match else replay_key(url)
 
 
-class Outback:
+class OutbackServer:
     """Collections of captures. `fault` is called before each answer.
 
     Attributes:
@@ -116,9 +116,9 @@ def _fits(capture: dict[str, str], spec: str) -> bool:
     return bool(re.fullmatch(pattern, capture[name])) is not negated
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _OutbackHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    outback: Outback
+    outback: OutbackServer
 
     def do_GET(self) -> None:
         """A question."""
@@ -145,10 +145,10 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def running_outback() -> Iterator[tuple[Outback, str]]:
+def running_outback() -> Iterator[tuple[OutbackServer, str]]:
     """The server, and the URL of a collection that does not exist yet."""
-    outback = Outback()
-    handler = type("Handler", (_Handler,), {"outback": outback})
+    outback = OutbackServer()
+    handler = type("Handler", (_OutbackHandler,), {"outback": outback})
     with LoopbackServer(handler) as server:
         try:
             yield outback, f"cdx+{server.origin}/weboid"

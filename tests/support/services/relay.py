@@ -8,7 +8,7 @@ from contextlib import suppress
 CLAIM, SETTLE = b"86400000", b".warc.gz"
 
 
-class Relay:
+class ControlledRelay:
     """Passes everything on, until a request holds a pattern that it was told to wait for."""
 
     def __init__(self, port: int) -> None:

@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from core.config.settings import StorageSettings
 from tests.support.polling import wait_until
 from tests.support.services.ports import free_port
-from tests.support.services.relay import Relay
+from tests.support.services.relay import ControlledRelay
 from warc.object_storage import ObjectStorage
 
 KEY, SECRET = "testkey", "testsecret"
@@ -56,7 +56,7 @@ class S3Server:
         with self._log.open("wb") as output:
             self.process = subprocess.Popen(command, stdout=output, stderr=output, cwd=data)
         self.port, self._ports = ports["s3.port"], ports.values()
-        self.relay = Relay(self.port)
+        self.relay = ControlledRelay(self.port)
         self.client: Any = ObjectStorage(self.settings("none"))._client  # a look behind the scenes
 
     def _is_decided(self) -> bool:

@@ -8,16 +8,16 @@ be in the archive. The pages answer under `hosts.ACID` and again under `hosts.AP
 import asyncio
 from collections.abc import Callable
 
-from tests.support.sites.acid_cell import Cell
+from tests.support.sites.acid_cell import AcidCell
 from tests.support.sites.acid_loading import LOADING
 from tests.support.sites.acid_making import MAKING
 from tests.support.sites.acid_moving import MOVING
 from tests.support.sites.acid_parts import film, picture, sound, typeface, typeface_woff2
 from tests.support.sites.acid_showing import SHOWING
 from tests.support.sites.acid_writing import WRITING
-from tests.support.sites.http1 import Answer, Out, Request, response
+from tests.support.sites.http1 import Answer, PacedWriter, SiteRequest, response
 
-CELLS: tuple[Cell, ...] = (*MAKING, *LOADING, *SHOWING, *WRITING, *MOVING)
+CELLS: tuple[AcidCell, ...] = (*MAKING, *LOADING, *SHOWING, *WRITING, *MOVING)
 _OPEN = (("Access-Control-Allow-Origin", "*"), ("Cache-Control", "max-age=600"))
 
 
@@ -33,7 +33,7 @@ def _answers() -> dict[str, Answer]:
 _ANSWERS = _answers()
 
 
-def acid(request: Request) -> Answer:
+def acid(request: SiteRequest) -> Answer:
     """The site. Pictures, fonts, sounds and films answer at any path with such an ending."""
     path = request.path
     if path in _ANSWERS:
@@ -62,14 +62,14 @@ _MADE: dict[str, Callable[[str], tuple[bytes, str]]] = {
 }
 
 
-def _moved(request: Request) -> Answer:
+def _moved(request: SiteRequest) -> Answer:
     """``/moved/<status>/<path>``: there, with that status, to that path on this host."""
     status, _, rest = request.path.removeprefix("/moved/").partition("/")
     headers = (("Location", f"/{rest}"), ("Access-Control-Allow-Origin", "*"))
     return response(int(status), b"", headers=headers)
 
 
-def _echo(request: Request) -> Answer:
+def _echo(request: SiteRequest) -> Answer:
     """What was asked: the method, the cookies, and the body."""
     said = f"{request.method}|{request.header('cookie')}|{request.body.decode('latin-1')}"
     return response(body=said, content_type="text/plain")
@@ -78,7 +78,7 @@ def _echo(request: Request) -> Answer:
 def waiting(seconds: float, answer: Answer) -> Answer:
     """The reply after so many seconds."""
 
-    async def later(out: Out) -> None:
+    async def later(out: PacedWriter) -> None:
         await asyncio.sleep(seconds)
         await out.reply(answer)  # type: ignore[arg-type]
 

@@ -1,11 +1,11 @@
-"""`Cell`: one page of the acid set, with what must come of it; and how its marks are written."""
+"""`AcidCell`: one page of the acid set, with what must come of it; and how its marks are written."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
 
 from tests.support.sites import hosts
-from tests.support.sites.http1 import Answer, Reply, response
+from tests.support.sites.http1 import Answer, SiteReply, response
 
 ORIGIN = f"https://{hosts.ACID}"
 PITCH = 120  # CSS pixels from mark to mark
@@ -16,7 +16,7 @@ VISITED = "visited=yes"  # cookie of every page
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class AcidCell:
     """A page of the set.
 
     Attributes:
@@ -93,17 +93,17 @@ def document(name: str, body: str, *, head: str = "", script: str = "", module: 
     )
 
 
-def html(text: str) -> Reply:
+def html(text: str) -> SiteReply:
     """An answer of HTML."""
     return response(body=text)
 
 
-def css(text: str) -> Reply:
+def css(text: str) -> SiteReply:
     """A style sheet."""
     return response(body=text, content_type="text/css")
 
 
-def js(text: str) -> Reply:
+def js(text: str) -> SiteReply:
     """A script."""
     return response(body=text, content_type="text/javascript", headers=(("Access-Control-Allow-Origin", "*"),))
 
@@ -120,7 +120,7 @@ def cell(
     never: str = "",
     count: int = 1,
     **more: object,
-) -> Cell:
+) -> AcidCell:
     """A cell whose page is `document`; `must` and `never` are URLs, or names below it, with blanks."""
     here = f"{ORIGIN}/{name}/"
 
@@ -129,7 +129,7 @@ def cell(
 
     text = document(name, body or marks(count), head=head, script=script, module=module)
     page = response(body=text, headers=(("Set-Cookie", VISITED + "; Path=/"),))  # sent to later pages of the context
-    return Cell(
+    return AcidCell(
         name,
         page,
         files or {},

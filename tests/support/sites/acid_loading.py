@@ -3,8 +3,8 @@
 import json
 
 from tests.support.sites import hosts
-from tests.support.sites.acid_cell import Cell, at, cell, css, html, js, marks
-from tests.support.sites.http1 import Out, response
+from tests.support.sites.acid_cell import AcidCell, at, cell, css, html, js, marks
+from tests.support.sites.http1 import PacedWriter, response
 
 _JSON = response(body=json.dumps({"picture": "answer.png"}), content_type="application/json")
 
@@ -125,13 +125,13 @@ socket.onerror = () => green(1);
 """
 
 
-async def _events(out: Out) -> None:
+async def _events(out: PacedWriter) -> None:
     """Three server-sent events (HTML, 9.2), then the end."""
     body = b"".join(b"data: %b\n\n" % word for word in (b"one", b"two", b"three"))
     await out.reply(response(body=body, content_type="text/event-stream"))
 
 
-async def _slow(out: Out) -> None:
+async def _slow(out: PacedWriter) -> None:
     head = response(content_type="text/plain", length=3)
     await out.reply(head)
     for letter in (b"a", b"b", b"c"):
@@ -157,7 +157,7 @@ _SEGMENTS = {
     for n in range(3)
 }
 
-LOADING: tuple[Cell, ...] = (
+LOADING: tuple[AcidCell, ...] = (
     cell(
         "delayed",
         script=_DELAYED,
@@ -183,7 +183,7 @@ LOADING: tuple[Cell, ...] = (
         files={"lazy.html": html("<!doctype html><img src=in-frame.png>")},
         must="lazy.png observed.png lazy.html in-frame.png",
     ),
-    Cell(
+    AcidCell(
         "storage",
         response(
             body=cell("storage", script=_STORAGE, count=5).page.body,  # type: ignore[union-attr]

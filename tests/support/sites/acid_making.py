@@ -1,7 +1,7 @@
 """Acid cells whose page is made by scripts: images, modules, components, canvases, workers."""
 
 from tests.support.sites import hosts
-from tests.support.sites.acid_cell import ORIGIN, Cell, at, cell, css, html, js, marks
+from tests.support.sites.acid_cell import ORIGIN, AcidCell, at, cell, css, html, js, marks
 from tests.support.sites.http1 import response
 
 _FRAME = "<!doctype html><style>body{margin:0;background:#008000}</style>"
@@ -128,7 +128,7 @@ _DATA = f"""
 <script src="data:text/javascript,green(9)"></script>
 """
 
-MAKING: tuple[Cell, ...] = (
+MAKING: tuple[AcidCell, ...] = (
     cell(
         "script-images",
         count=3,

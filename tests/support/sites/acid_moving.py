@@ -1,8 +1,8 @@
 """Acid cells that lead elsewhere, and those whose letters are coded: a page each."""
 
 from tests.support.sites import hosts
-from tests.support.sites.acid_cell import ORIGIN, Cell, at, document, html
-from tests.support.sites.http1 import Answer, Reply, response
+from tests.support.sites.acid_cell import ORIGIN, AcidCell, at, document, html
+from tests.support.sites.http1 import Answer, SiteReply, response
 
 _HEADS = {
     "to-301": (301, "/landed/to-301"),
@@ -29,12 +29,12 @@ _PAGES = {
 _WORDS = "Füße ¿qué? ďábel 日本語"
 
 
-def _landed(name: str) -> Reply:
+def _landed(name: str) -> SiteReply:
     body = f"<img {at(0)} src=/landed/{name}.png><p id=part>landed {name}</p>"
     return html(document(name, body))
 
 
-def _redirect(name: str, status: int, location: str) -> Cell:
+def _redirect(name: str, status: int, location: str) -> AcidCell:
     path = location.partition("#")[0]
     host = "" if "://" in path else ORIGIN
     target = host + path.replace("../landed/./", "/landed/")
@@ -44,7 +44,7 @@ def _redirect(name: str, status: int, location: str) -> Cell:
     must = [target, f"{origin}/landed/{name}.png"]
     if name == "to-chain":
         must += [f"{ORIGIN}{path}", f"{ORIGIN}/moved/303/moved/307/moved/308/landed/to-chain"]
-    return Cell(
+    return AcidCell(
         name,
         response(status, b"", headers=(("Location", location),)),
         files={f"/landed/{name}": _landed(name)},
@@ -54,9 +54,9 @@ def _redirect(name: str, status: int, location: str) -> Cell:
     )
 
 
-def _by_page(name: str, head: str, script: str) -> Cell:
+def _by_page(name: str, head: str, script: str) -> AcidCell:
     target = f"{ORIGIN}/landed/{name}"
-    return Cell(
+    return AcidCell(
         name,
         html(document(name, "<p>Moved.", head=head, script=script)),
         files={f"/landed/{name}": _landed(name)},
@@ -66,13 +66,13 @@ def _by_page(name: str, head: str, script: str) -> Cell:
     )
 
 
-def _letters(name: str, codec: str, words: str, *, header: str = "", meta: str = "") -> Cell:
+def _letters(name: str, codec: str, words: str, *, header: str = "", meta: str = "") -> AcidCell:
     text = document(name, f"<p>{words}</p><div id=m0 {at(0)}></div>", script=_check(words))
     text = text.replace("<meta charset=utf-8>", f"<meta charset={meta}>" if meta else "")
     page: Answer = response(
         body=text.encode(codec), content_type=f"text/html; charset={header}" if header else "text/html"
     )
-    return Cell(name, page, text=words)
+    return AcidCell(name, page, text=words)
 
 
 def _check(words: str) -> str:
@@ -82,7 +82,7 @@ def _check(words: str) -> str:
 
 
 _STAYS = (
-    Cell(
+    AcidCell(
         "by-meta-later",
         html(
             document(
@@ -94,7 +94,7 @@ _STAYS = (
         files={"/landed/by-meta-later": _landed("by-meta-later")},
         must=(f"{ORIGIN}/by-meta-later/now.png",),
     ),
-    Cell(
+    AcidCell(
         "by-refresh-header",
         response(
             body=document("by-refresh-header", "<p>Moved."), headers=(("Refresh", "0; url=/landed/by-refresh-header"),)
@@ -104,7 +104,7 @@ _STAYS = (
         text="landed by-refresh-header",
         end=f"{ORIGIN}/landed/by-refresh-header",
     ),
-    Cell(
+    AcidCell(
         "push-state",
         html(
             document(
@@ -117,7 +117,7 @@ _STAYS = (
     ),
 )
 
-MOVING: tuple[Cell, ...] = (
+MOVING: tuple[AcidCell, ...] = (
     *(_redirect(name, *value) for name, value in _HEADS.items()),
     *(_by_page(name, *value) for name, value in _PAGES.items()),
     *_STAYS,

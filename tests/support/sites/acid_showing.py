@@ -1,9 +1,9 @@
 """Acid cells about what a page shows by markup and style alone: images, styles, fonts, frames."""
 
 from tests.support.sites import hosts
-from tests.support.sites.acid_cell import Cell, at, cell, css, document, html
+from tests.support.sites.acid_cell import AcidCell, at, cell, css, document, html
 from tests.support.sites.encodings import brotli_stored, deflated, gzipped
-from tests.support.sites.http1 import Answer, Out, chunked_head, response
+from tests.support.sites.http1 import Answer, PacedWriter, chunked_head, response
 
 _INNER = "<!doctype html><style>body,iframe,img{margin:0;border:0;display:block}</style>"
 _APART = f"https://{hosts.APART}"
@@ -21,7 +21,7 @@ def _rule(n: int) -> bytes:
     return f"#m{n}{{background:#008000}}".encode()
 
 
-async def _chunked(out: Out) -> None:
+async def _chunked(out: PacedWriter) -> None:
     await out.write(chunked_head("text/css"))
     for at_ in range(0, len(_rule(3)), 5):
         await out.chunk(_rule(3)[at_ : at_ + 5])
@@ -54,7 +54,7 @@ i{display:block;width:100px;height:100px}
 @scope (#m8){i{background:#008000}}
 </style>"""
 
-SHOWING: tuple[Cell, ...] = (
+SHOWING: tuple[AcidCell, ...] = (
     cell(
         "css-import",
         count=3,
@@ -228,7 +228,7 @@ SHOWING: tuple[Cell, ...] = (
         + f" style.css script.js back.png {_APART}/moved-parts/apart.png"
         f" https://{hosts.ACID}/moved/301/moved-parts/301.png",
     ),
-    Cell(
+    AcidCell(
         "xslt",
         response(
             body=(

@@ -1,6 +1,6 @@
 """Acid cells about how pages are written today: what scripts leave in boxes, on top, and in drawings."""
 
-from tests.support.sites.acid_cell import Cell, at, cell
+from tests.support.sites.acid_cell import AcidCell, at, cell
 
 _ROWS = "".join(
     f"<p style='margin:0;height:50px;background:{'#008000' if 2 <= n < 6 else 'red'}'>{n}</p>" for n in range(8)
@@ -20,7 +20,7 @@ input:checked+i,textarea:not(:placeholder-shown)+i,select:has([value=b]:checked)
 details[open] i{background:#008000}
 </style>"""
 
-WRITING: tuple[Cell, ...] = (
+WRITING: tuple[AcidCell, ...] = (
     cell(
         "states",
         f"<div id=m0 popover=manual {at(0)}></div><dialog id=m1 {at(1)}></dialog>"

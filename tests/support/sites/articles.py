@@ -32,7 +32,7 @@ WEBCITE = """\
 
 
 @dataclass(frozen=True, slots=True)
-class Article:
+class WikiArticle:
     """One page of the wiki, and the pictures it shows."""
 
     title: str
@@ -41,7 +41,7 @@ class Article:
 
 
 @dataclass(slots=True)
-class _Draft:
+class _PageDraft:
     """What was read of one HTML page."""
 
     title: str = ""
@@ -51,11 +51,11 @@ class _Draft:
     links: list[tuple[str, str]] = field(default_factory=list)
 
 
-def articles(shelf: Path) -> list[Article]:
+def articles(shelf: Path) -> list[WikiArticle]:
     """Articles from the pages of one manual, those with pictures first, and a front page."""
     drafts = [(path, _read(path)) for path in sorted(shelf.glob("*.html"))]
     rich = sorted(drafts, key=lambda each: (-len(each[1].pictures), -len(each[1].blocks)))
-    chosen: dict[str, Article] = {}
+    chosen: dict[str, WikiArticle] = {}
     for path, draft in rich:
         if draft.title and len(draft.blocks) > 3 and draft.title not in chosen:
             chosen[draft.title] = _article(path, draft, shelf)
@@ -63,15 +63,15 @@ def articles(shelf: Path) -> list[Article]:
             break
     front = "\n".join(f"* [[{title}]]" for title in chosen)
     return [
-        Article("Main Page", f"__NOTOC__\n== Articles ==\n{front}\n\n[[:Category:Articles]]"),
-        Article("Template:Article", INFOBOX),
-        Article("Template:Cite page", WEBCITE),
-        Article("Category:Articles", "Everything from the handbook."),
+        WikiArticle("Main Page", f"__NOTOC__\n== Articles ==\n{front}\n\n[[:Category:Articles]]"),
+        WikiArticle("Template:Article", INFOBOX),
+        WikiArticle("Template:Cite page", WEBCITE),
+        WikiArticle("Category:Articles", "Everything from the handbook."),
         *chosen.values(),
     ]
 
 
-def _article(path: Path, draft: _Draft, shelf: Path) -> Article:
+def _article(path: Path, draft: _PageDraft, shelf: Path) -> WikiArticle:
     source = f"https://{hosts.DOCS}/{shelf.name}/{path.name}"
     box = (
         f"{{{{Article|title={draft.title}|source={source}|sections={draft.sections}|paragraphs={len(draft.blocks)}}}}}"
@@ -87,24 +87,24 @@ def _article(path: Path, draft: _Draft, shelf: Path) -> Article:
         f"<ref>{{{{Cite page|url=http://{hosts.RULES}/page/{path.stem}|title=A second source}}}}</ref>"
     )
     end = f"The whole story is told elsewhere.{own}{''.join(cited)}\n\n== References ==\n<references />"
-    return Article(draft.title, "\n\n".join([box, *shown, text, end]), pictures)
+    return WikiArticle(draft.title, "\n\n".join([box, *shown, text, end]), pictures)
 
 
-def _read(path: Path) -> _Draft:
-    parser = _Handbook()
+def _read(path: Path) -> _PageDraft:
+    parser = _HandbookParser()
     parser.feed(path.read_text(encoding="utf-8"))
     parser.close()
     return parser.draft
 
 
-class _Handbook(HTMLParser):
+class _HandbookParser(HTMLParser):
     """Reads the handbook's HTML into blocks of wikitext."""
 
     _HEADINGS = ("h1", "h2", "h3", "h4", "h5")
 
     def __init__(self) -> None:
         super().__init__()
-        self.draft = _Draft()
+        self.draft = _PageDraft()
         self._text: list[str] | None = None  # the open block; None outside of one
         self._link: tuple[str, int] | None = None  # an open link, and where in the block it began
 

@@ -17,7 +17,7 @@ _Key = ec.EllipticCurvePrivateKey
 
 
 @dataclass(frozen=True, slots=True)
-class Certificates:
+class SiteCertificates:
     """Where the certificates lie.
 
     Attributes:
@@ -34,7 +34,7 @@ class Certificates:
     bad: dict[str, Path]
 
 
-def make_certificates(folder: Path, *, now: datetime) -> Certificates:
+def make_certificates(folder: Path, *, now: datetime) -> SiteCertificates:
     """Make the authority and all certificates in `folder`, valid around `now`."""
     week = timedelta(days=7)
     ca_key = ec.generate_private_key(ec.SECP256R1())
@@ -57,7 +57,7 @@ def make_certificates(folder: Path, *, now: datetime) -> Certificates:
     own_name = _name(hosts.SELFSIGNED)
     own = _certificate(own_name, own_name, own_key, own_key, span, (hosts.SELFSIGNED,))
     (folder / "selfsigned.pem").write_bytes(_key_pem(own_key) + _pem(own))
-    return Certificates(
+    return SiteCertificates(
         ca_file=ca_file,
         spki=_spki(good_key),
         good=folder / "good.pem",

@@ -7,7 +7,7 @@ import httpx
 from tests.support.sites.web import TestWeb
 
 
-class _Resolving(httpx.HTTPTransport):
+class _TableTransport(httpx.HTTPTransport):
     """Connects where the test web's table says; a name that it does not hold resolves to nothing."""
 
     def __init__(self, resolve: dict[str, str], context: ssl.SSLContext) -> None:
@@ -30,7 +30,7 @@ class _Resolving(httpx.HTTPTransport):
 def client(web: TestWeb, *, timeout_s: float = 20.0) -> httpx.Client:
     """A client that trusts the test web's authority and follows no redirect; close it."""
     context = ssl.create_default_context(cafile=web.ca_file)
-    return httpx.Client(transport=_Resolving(web.resolve, context), timeout=timeout_s, trust_env=False)
+    return httpx.Client(transport=_TableTransport(web.resolve, context), timeout=timeout_s, trust_env=False)
 
 
 def _moved(request: httpx.Request, resolve: dict[str, str]) -> tuple[httpx.URL, dict[str, str]]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from scripts.apt_sources import Source, own_sources, read_sources
+from scripts.apt_sources import AptSource, own_sources, read_sources
 from tests.support.sites.cache import FETCH_LIMIT_S, SiteUnavailableError
 
 _PUBLIC_ARCHIVE = re.compile(r'^DEF_MIRROR="(.+)"$', re.MULTILINE)  # in debootstrap, which is a script
@@ -65,7 +65,7 @@ def _options(folder: Path, uri: str, release: str) -> tuple[str, ...]:
         (folder / name).mkdir(parents=True)
     (folder / "status").touch()
     (folder / "preferences").touch()
-    source = Source(uri, release, ("main",), str(KEYRING))
+    source = AptSource(uri, release, ("main",), str(KEYRING))
     (folder / "sources.list").write_text(f"{source}\n")
     settings = {
         "Dir::Etc::sourcelist": folder / "sources.list",

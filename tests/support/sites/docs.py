@@ -27,7 +27,7 @@ _PDFS = "*.pdf*"
 
 
 @dataclass(frozen=True, slots=True)
-class Library:
+class ManualLibrary:
     """The manuals.
 
     Attributes:
@@ -41,7 +41,7 @@ class Library:
     pdfs: tuple[str, ...]
 
 
-def library() -> Library:
+def library() -> ManualLibrary:
     """The manuals, fetched and arranged on the first call.
 
     Raises:
@@ -51,7 +51,7 @@ def library() -> Library:
     root = built("docs", recipe, _build)
     shelves = [sorted(f"/{path.relative_to(root)}" for path in (root / shelf).glob("*.html")) for shelf in _SHELVES]
     pdfs = sorted(f"/pdf/{path.name}" for path in (root / "pdf").iterdir())
-    return Library(root, tuple(path for shelf in shelves for path in shelf), tuple(pdfs))
+    return ManualLibrary(root, tuple(path for shelf in shelves for path in shelf), tuple(pdfs))
 
 
 def _build(folder: Path) -> None:

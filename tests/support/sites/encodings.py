@@ -29,7 +29,7 @@ def brotli_stored(data: bytes) -> bytes:
 
     The standard library has no brotli; stored blocks need none, and every decoder reads them.
     """
-    bits = _Bits()
+    bits = _BitStream()
     bits.put(0, 1)  # WBITS: a window of 16 bits
     for start in range(0, len(data), 0xFFFF):
         block = data[start : start + 0xFFFF]
@@ -54,7 +54,7 @@ def incompressible(size: int, seed: str = "large") -> Iterator[bytes]:
         counter += 1
 
 
-class _Bits:
+class _BitStream:
     """A stream of bits, least significant first."""
 
     def __init__(self) -> None:

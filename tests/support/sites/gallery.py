@@ -14,7 +14,7 @@ from functools import cache
 
 from PIL import Image
 
-from tests.support.sites.http1 import Answer, Reply, Request, response
+from tests.support.sites.http1 import Answer, SiteReply, SiteRequest, response
 
 STYLES = 6
 SCRIPTS = 6
@@ -29,7 +29,7 @@ _TYPES = {"css": "text/css", "js": "text/javascript", "jpg": "image/jpeg", "png"
 
 
 @dataclass(frozen=True, slots=True)
-class _Item:
+class _ResourceKind:
     """What a kind of subresource is made of: bytes before and after its mark."""
 
     before: bytes
@@ -40,7 +40,7 @@ class _Item:
         return self.before + self.mark(name.encode()) + self.after
 
 
-def gallery(request: Request) -> Answer:
+def gallery(request: SiteRequest) -> Answer:
     """The gallery's site: ``/gallery/<n>`` and its items ``/gallery/<n>/<k>.<ext>``."""
     parts = request.path.split("/")
     if len(parts) == 3 and parts[1] == "gallery" and parts[2].isdigit():
@@ -71,7 +71,7 @@ def _page(number: int) -> str:
     )
 
 
-def _item(number: str, name: str) -> Reply:
+def _item(number: str, name: str) -> SiteReply:
     index, _, extension = name.partition(".")
     if extension not in _TYPES or not index.isdigit():
         return response(404, "No such item.")
@@ -82,11 +82,11 @@ def _item(number: str, name: str) -> Reply:
         b'ETag: "%b-%b"\r\nContent-Length: %d\r\n'
         % (_TYPES[extension].encode(), number.encode(), index.encode(), len(body))
     )
-    return Reply(head, body)
+    return SiteReply(head, body)
 
 
 @cache
-def _items(extension: str) -> tuple[_Item, ...]:
+def _items(extension: str) -> tuple[_ResourceKind, ...]:
     make = {"css": _style, "js": _script, "jpg": _jpeg, "png": _png}[extension]
     return tuple(make(variant) for variant in range(VARIANTS))
 
@@ -105,7 +105,7 @@ def _noise(variant: int, size: tuple[int, int]) -> Image.Image:
     return Image.frombytes("RGB", size, bytes(pixels))
 
 
-def _jpeg(variant: int) -> _Item:
+def _jpeg(variant: int) -> _ResourceKind:
     data = io.BytesIO()
     _noise(variant, _SIZES[variant]).save(data, "JPEG", quality=75)
     whole = data.getvalue()
@@ -114,10 +114,10 @@ def _jpeg(variant: int) -> _Item:
         # A COM segment (ITU T.81, B.2.4.5) right after the start of the image.
         return b"\xff\xfe" + (len(mark) + 2).to_bytes(2, "big") + mark
 
-    return _Item(whole[:2], whole[2:], comment)
+    return _ResourceKind(whole[:2], whole[2:], comment)
 
 
-def _png(variant: int) -> _Item:
+def _png(variant: int) -> _ResourceKind:
     data = io.BytesIO()
     size = (_SIZES[variant][0] // 2, _SIZES[variant][1] // 2)
     _noise(variant, size).save(data, "PNG")
@@ -128,21 +128,21 @@ def _png(variant: int) -> _Item:
         body = b"tEXtComment\0" + mark
         return (len(body) - 4).to_bytes(4, "big") + body + zlib.crc32(body).to_bytes(4, "big")
 
-    return _Item(whole[:header_end], whole[header_end:], text)
+    return _ResourceKind(whole[:header_end], whole[header_end:], text)
 
 
-def _style(variant: int) -> _Item:
+def _style(variant: int) -> _ResourceKind:
     grain = random.Random(variant)
     rules = "".join(
         f".c{variant}-{index} {{ margin: {grain.randrange(99)}px; color: #{grain.randrange(1 << 24):06x} }}\n"
         for index in range(60 + 30 * variant)
     )
     common = "figure { display: inline-block; margin: 2px } img { height: 72px }\n"
-    return _Item(b"/* ", f" */\n{common}{rules}".encode(), bytes)
+    return _ResourceKind(b"/* ", f" */\n{common}{rules}".encode(), bytes)
 
 
-def _script(variant: int) -> _Item:
+def _script(variant: int) -> _ResourceKind:
     grain = random.Random(variant)
     table = ",".join(str(grain.randrange(10**9)) for _ in range(180 + 120 * variant))
     text = f'";\n  window["t" + {variant}] = [{table}];\n  return mark;\n}})();\n'
-    return _Item(b'(function () {\n  const mark = "', text.encode(), bytes)
+    return _ResourceKind(b'(function () {\n  const mark = "', text.encode(), bytes)

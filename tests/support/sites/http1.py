@@ -1,7 +1,7 @@
 """HTTP/1.1 as a server speaks it: small, quick, and able to misbehave on purpose.
 
-A site is a function from `Request` to an `Answer`: either a `Reply` that is ready, or a coroutine
-function that writes to an `Out` at its own pace. The connection keeps the order of pipelined
+A site is a function from `SiteRequest` to an `Answer`: either a `SiteReply` that is ready, or a coroutine
+function that writes to an `PacedWriter` at its own pace. The connection keeps the order of pipelined
 requests, honours ``Connection: close`` and HEAD, and stops reading while an answer is under way.
 """
 
@@ -20,7 +20,7 @@ LOG_LIMIT = 50_000  # requests remembered
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SiteRequest:
     """One request, its body read to the end."""
 
     scheme: str
@@ -47,7 +47,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class SiteReply:
     """A response that is ready: status line and headers (without the blank line), and the body."""
 
     head: bytes
@@ -55,7 +55,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class LoggedRequest:
     """A request as it was logged."""
 
     scheme: str
@@ -83,10 +83,10 @@ class Seen:
         return f"{self.scheme}://{host}{self.target}"
 
 
-class Out:
+class PacedWriter:
     """Where a slow or broken answer writes, at its own pace."""
 
-    def __init__(self, connection: "Connection", request: Request) -> None:
+    def __init__(self, connection: "SiteConnection", request: SiteRequest) -> None:
         self._connection = connection
         self.request = request
 
@@ -98,7 +98,7 @@ class Out:
         """
         await self._connection.send(data)
 
-    async def reply(self, reply: Reply) -> None:
+    async def reply(self, reply: SiteReply) -> None:
         """Send a whole response."""
         await self.write(rendered(reply, self.request))
 
@@ -115,8 +115,8 @@ class Out:
         self._connection.abort()
 
 
-Answer = Reply | Callable[[Out], Awaitable[None]]
-Site = Callable[[Request], Answer]
+Answer = SiteReply | Callable[[PacedWriter], Awaitable[None]]
+Site = Callable[[SiteRequest], Answer]
 
 
 def response(
@@ -126,7 +126,7 @@ def response(
     content_type: str = "text/html; charset=utf-8",
     headers: tuple[tuple[str, str], ...] = (),
     length: int | None = None,
-) -> Reply:
+) -> SiteReply:
     """A response with its Content-Length; `length` overrides it, to tell lies."""
     data = body.encode() if isinstance(body, str) else body
     lines = [f"HTTP/1.1 {status} {_reason(status)}"]
@@ -135,7 +135,7 @@ def response(
     lines.extend(f"{name}: {value}" for name, value in headers)
     if status not in {204, 304}:
         lines.append(f"Content-Length: {len(data) if length is None else length}")
-    return Reply("\r\n".join(lines).encode("latin-1") + b"\r\n", data)
+    return SiteReply("\r\n".join(lines).encode("latin-1") + b"\r\n", data)
 
 
 def chunked_head(content_type: str = "text/html; charset=utf-8", headers: tuple[tuple[str, str], ...] = ()) -> bytes:
@@ -148,17 +148,17 @@ def chunked_head(content_type: str = "text/html; charset=utf-8", headers: tuple[
     ).encode("latin-1")
 
 
-def rendered(reply: Reply, request: Request) -> bytes:
+def rendered(reply: SiteReply, request: SiteRequest) -> bytes:
     """The bytes of a response to that request: with a date, and without a body for HEAD."""
     tail = b"\r\n" if request.keep_alive else b"Connection: close\r\n\r\n"
     body = b"" if request.method == "HEAD" else reply.body
     return b"".join((reply.head, _date(), tail, body))
 
 
-class Connection(asyncio.Protocol):
+class SiteConnection(asyncio.Protocol):
     """One connection: reads requests, asks the site, writes answers, in order."""
 
-    def __init__(self, scheme: str, site: Site, log: deque[Seen]) -> None:
+    def __init__(self, scheme: str, site: Site, log: deque[LoggedRequest]) -> None:
         self._scheme = scheme
         self._site = site
         self._log = log
@@ -218,16 +218,16 @@ class Connection(asyncio.Protocol):
             if request is None:
                 return
             answer = self._site(request)
-            if not isinstance(answer, Reply):
+            if not isinstance(answer, SiteReply):
                 self._task = asyncio.ensure_future(self._run(answer, request))
                 return
             self._transport.write(rendered(answer, request))
             if not request.keep_alive:
                 self._transport.close()
 
-    async def _run(self, answer: Callable[[Out], Awaitable[None]], request: Request) -> None:
+    async def _run(self, answer: Callable[[PacedWriter], Awaitable[None]], request: SiteRequest) -> None:
         try:
-            await answer(Out(self, request))
+            await answer(PacedWriter(self, request))
         except ConnectionError:
             self.close()
         if not request.keep_alive:
@@ -235,7 +235,7 @@ class Connection(asyncio.Protocol):
         self._task = None
         self._serve()
 
-    def _next_request(self) -> Request | None:
+    def _next_request(self) -> SiteRequest | None:
         """The next whole request in the buffer; None when there is none, or a malformed one."""
         end = self._buffer.find(b"\r\n\r\n")
         if end < 0:
@@ -253,10 +253,10 @@ class Connection(asyncio.Protocol):
         body = self._body(end + 4, known)
         if body is None:
             return None
-        self._log.append(Seen(self._scheme, head))
+        self._log.append(LoggedRequest(self._scheme, head))
         closes = known.get("connection", "").lower() == "close" or parts[2] == "HTTP/1.0"
         host = known.get("host", "").rpartition(":")[0] or known.get("host", "")
-        return Request(self._scheme, parts[0], parts[1], host.lower(), tuple(fields), body, not closes)
+        return SiteRequest(self._scheme, parts[0], parts[1], host.lower(), tuple(fields), body, not closes)
 
     def _body(self, start: int, known: dict[str, str]) -> bytes | None:
         """The body of the request whose head ends at `start`, taken off the buffer."""

@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw
 
 from tests.support.sites.acid_parts import film, sound
 from tests.support.sites.cache import built, copy_followed, unpack_npm, unpack_packages, unpack_wheels
-from tests.support.sites.http1 import Answer, Request, response
+from tests.support.sites.http1 import Answer, SiteRequest, response
 from tests.support.sites.static import StaticSite
 
 WHEELS = """\
@@ -142,7 +142,7 @@ class KindSite:
         self._fetched, self._written = StaticSite(root), StaticSite(PAGES)
         self._workbox = StaticSite(_workbox() or root)
 
-    def __call__(self, request: Request) -> Answer:
+    def __call__(self, request: SiteRequest) -> Answer:
         """Return the answer to a request."""
         folder, _, name = request.path.lstrip("/").rpartition("/")
         if folder == "img" or folder.startswith("tiles/"):
@@ -168,7 +168,7 @@ _TYPES = {
 }  # fmt: skip
 
 
-def _made(request: Request) -> Answer | None:
+def _made(request: SiteRequest) -> Answer | None:
     match request.path:
         case "/items":
             first = (int(request.query.get("page", "1")) - 1) * 5

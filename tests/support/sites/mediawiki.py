@@ -21,10 +21,10 @@ from threading import Event
 
 from tests.support.services.ports import free_port
 from tests.support.sites import hosts
-from tests.support.sites.articles import ARTICLES, INFOBOX, LENGTH, WEBCITE, Article, articles
+from tests.support.sites.articles import ARTICLES, INFOBOX, LENGTH, WEBCITE, WikiArticle, articles
 from tests.support.sites.cache import SiteUnavailableError, built
 from tests.support.sites.docs import library
-from tests.support.sites.versions import MACHINES, Php, Version, php_of, unpack_version
+from tests.support.sites.versions import MACHINES, MediaWikiVersion, PhpCommand, php_of, unpack_version
 
 ADMIN = "Admin"
 PASSWORD = "long-enough-passphrase-1"
@@ -93,7 +93,7 @@ _ROUTER = Path(__file__).parent / "router.php"
 
 
 @dataclass(frozen=True, slots=True)
-class Wiki:
+class RunningWiki:
     """A running wiki.
 
     Attributes:
@@ -111,7 +111,7 @@ class Wiki:
     code: Path
     folder: Path
     titles: tuple[str, ...]
-    php: Php
+    php: PhpCommand
     restart: Callable[[], None]
 
     def api(self) -> str:
@@ -128,7 +128,9 @@ class Wiki:
 
 
 @contextmanager
-def running_wiki(*, server: str = "", settings: str = "", version: Version = MACHINES) -> Iterator[Wiki]:
+def running_wiki(
+    *, server: str = "", settings: str = "", version: MediaWikiVersion = MACHINES
+) -> Iterator[RunningWiki]:
     """A wiki of your own, from its start to its end.
 
     Args:
@@ -162,10 +164,10 @@ def running_wiki(*, server: str = "", settings: str = "", version: Version = MAC
                 serving.enter_context(_served(php, home / "code", port, environment))
 
             start()
-            yield Wiki(port, base, home / "code", folder, titles, php, start)
+            yield RunningWiki(port, base, home / "code", folder, titles, php, start)
 
 
-def wiki_template(version: Version = MACHINES) -> Path:
+def wiki_template(version: MediaWikiVersion = MACHINES) -> Path:
     """The folder of the installed and filled wiki, made on the first call (about a minute).
 
     Raises:
@@ -194,7 +196,7 @@ def _build(home: Path) -> None:
     (home / "titles.txt").write_text("\n".join(ordinary))
 
 
-def _build_empty(home: Path, version: Version, php: Php) -> Path:
+def _build_empty(home: Path, version: MediaWikiVersion, php: PhpCommand) -> Path:
     code = home / "code"
     _unpack_code(home, code, version)
     folder = home / "wiki"
@@ -205,7 +207,7 @@ def _build_empty(home: Path, version: Version, php: Php) -> Path:
     return folder
 
 
-def _unpack_code(home: Path, code: Path, version: Version) -> None:
+def _unpack_code(home: Path, code: Path, version: MediaWikiVersion) -> None:
     """Fetch MediaWiki and turn Debian's layout, made of links into the system, into one folder."""
     tree = home / "tree"
     tree.mkdir()
@@ -221,7 +223,7 @@ def _unpack_code(home: Path, code: Path, version: Version) -> None:
     (code / "images").mkdir()
 
 
-def _install(php: Php, code: Path, folder: Path) -> None:
+def _install(php: PhpCommand, code: Path, folder: Path) -> None:
     _run_php(
         php,
         code,
@@ -235,7 +237,7 @@ def _install(php: Php, code: Path, folder: Path) -> None:
     settings.write_text(settings.read_text() + _SETTINGS)
 
 
-def _import(php: Php, code: Path, folder: Path, pages: list[Article]) -> None:
+def _import(php: PhpCommand, code: Path, folder: Path, pages: list[WikiArticle]) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         pictures = Path(scratch) / "pictures"
         texts = Path(scratch) / "texts"
@@ -250,13 +252,13 @@ def _import(php: Php, code: Path, folder: Path, pages: list[Article]) -> None:
             _maintain(php, code, folder, *edit, text=page.text)
 
 
-def _maintain(php: Php, code: Path, folder: Path, script: str, *arguments: str, text: str = "") -> str:
+def _maintain(php: PhpCommand, code: Path, folder: Path, script: str, *arguments: str, text: str = "") -> str:
     settings = str(folder / "LocalSettings.php")
     path = str(code / "maintenance" / script)
     return _run_php(php, code, folder, path, "--conf", settings, *arguments, text=text)
 
 
-def _run_php(php: Php, code: Path, folder: Path, *arguments: str, text: str = "") -> str:
+def _run_php(php: PhpCommand, code: Path, folder: Path, *arguments: str, text: str = "") -> str:
     done = subprocess.run(
         [*php.command, *arguments],
         cwd=code,
@@ -273,13 +275,13 @@ def _run_php(php: Php, code: Path, folder: Path, *arguments: str, text: str = ""
     return done.stdout
 
 
-def _environment(php: Php, code: Path, folder: Path, server: str) -> dict[str, str]:
+def _environment(php: PhpCommand, code: Path, folder: Path, server: str) -> dict[str, str]:
     ours = {"WIKI_CODE": str(code), "WIKI_FOLDER": str(folder), "WIKI_SERVER": server}
     return {**os.environ, **php.environment, **ours, "PHP_CLI_SERVER_WORKERS": str(WORKERS)}
 
 
 @contextmanager
-def _served(php: Php, code: Path, port: int, environment: dict[str, str]) -> Iterator[None]:
+def _served(php: PhpCommand, code: Path, port: int, environment: dict[str, str]) -> Iterator[None]:
     """PHP's server, with all its workers, until the block ends or this process does."""
     # The shell reads the pipe that only this process holds: when it closes, the group ends.
     command = [*php.command, "-q", "-S", f"127.0.0.1:{port}", "-t", str(code), str(_ROUTER)]

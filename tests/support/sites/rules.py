@@ -12,10 +12,10 @@ from urllib.parse import unquote
 
 from tests.support.sites import hosts
 from tests.support.sites.encodings import MEGABYTE, brotli_stored, deflated, gzipped, incompressible, raw_deflated
-from tests.support.sites.http1 import Answer, Out, Reply, Request, chunked_head, response
+from tests.support.sites.http1 import Answer, PacedWriter, SiteReply, SiteRequest, chunked_head, response
 from tests.support.sites.pages import FRAMES, LAZY, PDF, PIXEL, SCRIPT_BUILT, TEXT, page, picture, typeface_page
 
-Rule = Callable[[Request, str], Answer]
+Rule = Callable[[SiteRequest, str], Answer]
 
 _REDIRECTS = {"301", "302", "303", "307", "308"}
 _CODINGS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
@@ -37,7 +37,7 @@ class RuleSites:
 
     typeface: bytes = b""
 
-    def __call__(self, request: Request) -> Answer:
+    def __call__(self, request: SiteRequest) -> Answer:
         """Answer by the first part of the path."""
         if request.path == "/robots.txt":
             return _robots(request)
@@ -48,24 +48,24 @@ class RuleSites:
         return response(404, page("Not found", "No such page.")) if rule is None else rule(request, rest)
 
 
-def _robots(request: Request) -> Reply:
+def _robots(request: SiteRequest) -> SiteReply:
     if request.host == hosts.SICKROBOTS:
         return response(500, "The robots are unwell.", content_type="text/plain")
     rule = "Disallow: /\n" if request.host == hosts.NOROBOTS else "Disallow: /forbidden/\nCrawl-delay: 1\n"
     return response(body=f"User-agent: *\n{rule}", content_type="text/plain")
 
 
-def _catalogue(request: Request, rest: str) -> Reply:
+def _catalogue(request: SiteRequest, rest: str) -> SiteReply:
     links = "".join(f'<li><a href="{path}">{path}</a>' for path in PAGES)
     return response(body=page("The rule pages", f"<ul>{links}</ul>"))
 
 
-def _text(request: Request, rest: str) -> Reply:
+def _text(request: SiteRequest, rest: str) -> SiteReply:
     """``/page/<name>``: a plain page of its own text."""
     return response(body=page(f"Page {rest}", f"<p>{TEXT}</p><p>This is page {rest}.</p>"))
 
 
-def _redirect(request: Request, rest: str) -> Reply:
+def _redirect(request: SiteRequest, rest: str) -> SiteReply:
     """``/redirect/…``: <status>, chain/<n>, loop, to-https, to-other, meta, script, nowhere."""
     kind, _, extra = rest.partition("/")
     if kind in _REDIRECTS:
@@ -93,12 +93,12 @@ def _redirect(request: Request, rest: str) -> Reply:
     return response(404, page("Not found", "No such redirect."))
 
 
-def _moved(status: int, location: str) -> Reply:
+def _moved(status: int, location: str) -> SiteReply:
     headers = (("Location", location),) if location else ()
     return response(status, page("Moved", f"<p>Moved to {location}.</p>"), headers=headers)
 
 
-def _status(request: Request, rest: str) -> Reply:
+def _status(request: SiteRequest, rest: str) -> SiteReply:
     """``/status/<code>[/<when>]``: that status; seconds or a date become a Retry-After."""
     code, _, retry = unquote(rest).partition("/")
     status = int(code) if code.isdigit() and 200 <= int(code) <= 599 else 404
@@ -107,7 +107,7 @@ def _status(request: Request, rest: str) -> Reply:
     return response(status, body, headers=headers)
 
 
-def _challenge(request: Request, rest: str) -> Reply:
+def _challenge(request: SiteRequest, rest: str) -> SiteReply:
     """``/challenge``: what Cloudflare sends to whom it takes for a robot."""
     body = page(
         "Just a moment...",
@@ -117,20 +117,20 @@ def _challenge(request: Request, rest: str) -> Reply:
     return response(403, body, headers=headers)
 
 
-def _slow(request: Request, rest: str) -> Answer:
+def _slow(request: SiteRequest, rest: str) -> Answer:
     """``/slow/first-byte/<seconds>``, ``/slow/drip/<seconds>``, ``/slow/image/<seconds>``."""
     kind, _, seconds = rest.partition("/")
     wait = float(seconds or 1)
 
-    async def first_byte(out: Out) -> None:
+    async def first_byte(out: PacedWriter) -> None:
         await asyncio.sleep(wait)
         await out.reply(response(body=page("Slow", f"<p>The first byte took {wait} s.</p>")))
 
-    async def image(out: Out) -> None:
+    async def image(out: PacedWriter) -> None:
         await asyncio.sleep(wait)
         await out.reply(response(body=PIXEL, content_type="image/png"))
 
-    async def drip(out: Out) -> None:
+    async def drip(out: PacedWriter) -> None:
         body = page("Dripping", f"<p>{TEXT}</p>").encode()
         await out.write(chunked_head())
         pieces = [body[at : at + max(1, len(body) // 20)] for at in range(0, len(body), max(1, len(body) // 20))]
@@ -143,12 +143,12 @@ def _slow(request: Request, rest: str) -> Answer:
     return answers.get(kind, first_byte)
 
 
-def _endless(request: Request, rest: str) -> Answer:
+def _endless(request: SiteRequest, rest: str) -> Answer:
     """``/endless/<kind>``: body, image or text that goes on until the client has had enough."""
     kinds = {"image": "image/jpeg", "text": "text/plain; charset=utf-8"}
     content_type = kinds.get(rest, "text/html; charset=utf-8")
 
-    async def endless(out: Out) -> None:
+    async def endless(out: PacedWriter) -> None:
         await out.write(chunked_head(content_type))
         await out.chunk(picture(1) if rest == "image" else b"<!doctype html><title>Endless</title>\n")
         for block in incompressible(1 << 62, "endless"):
@@ -158,24 +158,24 @@ def _endless(request: Request, rest: str) -> Answer:
     return endless
 
 
-def _holder(request: Request, rest: str) -> Reply:
+def _holder(request: SiteRequest, rest: str) -> SiteReply:
     """``/with/<path>``: a page that holds the picture ``/<path>``, to see what a bad one does."""
     return response(body=page(f"With {rest}", f'<p>{TEXT}</p><img src="/{rest}" alt="bad">'))
 
 
-def _broken(request: Request, rest: str) -> Answer:
+def _broken(request: SiteRequest, rest: str) -> Answer:
     """``/broken/<how>``: short, chunk, head, empty, reset, garbage, and more."""
     body = page("Broken", f"<p>{TEXT}</p>").encode()
 
-    async def short(out: Out) -> None:
+    async def short(out: PacedWriter) -> None:
         await out.reply(response(body=body, length=len(body) + 1_000))
         out.close()
 
-    async def chunk(out: Out) -> None:
+    async def chunk(out: PacedWriter) -> None:
         await out.write(chunked_head() + b"%x\r\n%b" % (len(body) + 500, body))
         out.close()
 
-    async def raw(out: Out) -> None:
+    async def raw(out: PacedWriter) -> None:
         await out.write(
             {
                 "head": b"HTTP/1.1 200 OK\r\nContent-Type: text/ht",
@@ -189,7 +189,7 @@ def _broken(request: Request, rest: str) -> Answer:
         )
         out.close()
 
-    async def reset(out: Out) -> None:
+    async def reset(out: PacedWriter) -> None:
         await out.write(chunked_head() + b"%x\r\n%b\r\n" % (len(body), body))
         out.abort()
 
@@ -197,19 +197,19 @@ def _broken(request: Request, rest: str) -> Answer:
     return answers.get(rest, raw)
 
 
-def _large(request: Request, rest: str) -> Answer:
+def _large(request: SiteRequest, rest: str) -> Answer:
     """``/large/<megabytes>[/chunked]``: bytes that nothing shrinks, always the same."""
     megabytes, _, way = rest.partition("/")
     size = int(float(megabytes or 1) * MEGABYTE)
 
-    async def whole(out: Out) -> None:
+    async def whole(out: PacedWriter) -> None:
         head = response(content_type="application/octet-stream", length=size)
         await out.reply(head)
         if out.request.method != "HEAD":
             for block in incompressible(size):
                 await out.write(block)
 
-    async def chunked(out: Out) -> None:
+    async def chunked(out: PacedWriter) -> None:
         await out.write(chunked_head("application/octet-stream"))
         for block in incompressible(size):
             await out.chunk(block)
@@ -218,7 +218,7 @@ def _large(request: Request, rest: str) -> Answer:
     return chunked if way == "chunked" else whole
 
 
-def _encoding(request: Request, rest: str) -> Answer:
+def _encoding(request: SiteRequest, rest: str) -> Answer:
     """``/encoding/<coding>[/chunked|/close]``: a page in that coding, framed that way."""
     name, _, framing = rest.partition("/")
     if name not in _CODINGS:
@@ -227,13 +227,13 @@ def _encoding(request: Request, rest: str) -> Answer:
     body = encode(page(f"Coded {name}", f"<p>{TEXT * 20}</p>").encode())
     headers = (("Content-Encoding", label),) if label else ()
 
-    async def chunked(out: Out) -> None:
+    async def chunked(out: PacedWriter) -> None:
         await out.write(chunked_head(headers=headers))
         for at in range(0, len(body), 700):
             await out.chunk(body[at : at + 700])
         await out.chunk(b"")
 
-    async def close(out: Out) -> None:
+    async def close(out: PacedWriter) -> None:
         coding = f"Content-Encoding: {label}\r\n" if label else ""
         await out.write(f"HTTP/1.0 200 OK\r\nContent-Type: text/html\r\n{coding}\r\n".encode() + body)
         out.close()
@@ -242,12 +242,12 @@ def _encoding(request: Request, rest: str) -> Answer:
     return answers.get(framing) or response(body=body, headers=headers)
 
 
-def _duplicate(request: Request, rest: str) -> Reply:
+def _duplicate(request: SiteRequest, rest: str) -> SiteReply:
     """``/duplicate/<anything>``: one payload at as many URLs as anyone likes."""
     return response(body=page("Always the same", f"<p>{TEXT}</p>"))
 
 
-def _picture(request: Request, rest: str) -> Reply:
+def _picture(request: SiteRequest, rest: str) -> SiteReply:
     """``/picture/<n>.jpg``: a picture of its own bytes for each n."""
     number = rest.partition(".")[0]
     if not number.isdigit():
@@ -255,7 +255,7 @@ def _picture(request: Request, rest: str) -> Reply:
     return response(body=picture(int(number)), content_type="image/jpeg")
 
 
-def _cookies(request: Request, rest: str) -> Reply:
+def _cookies(request: SiteRequest, rest: str) -> SiteReply:
     """``/cookies/set`` sets two; ``/cookies/show`` says which came back."""
     sent = request.header("cookie") or "none"
     headers = (
@@ -266,7 +266,7 @@ def _cookies(request: Request, rest: str) -> Reply:
     return response(body=page("Cookies", f"<p>Cookies: {sent}</p>"), headers=headers)
 
 
-def _echo(request: Request, rest: str) -> Reply:
+def _echo(request: SiteRequest, rest: str) -> SiteReply:
     """``/headers``: what was asked, as JSON: method, url, headers (pairs), length of the body."""
     said = {
         "method": request.method,
@@ -277,7 +277,7 @@ def _echo(request: Request, rest: str) -> Reply:
     return response(body=json.dumps(said), content_type="application/json")
 
 
-def _noarchive(request: Request, rest: str) -> Reply:
+def _noarchive(request: SiteRequest, rest: str) -> SiteReply:
     """``/noarchive/header`` and ``/noarchive/meta``: a page that asks not to be archived."""
     if rest == "header":
         return response(body=page("Not to be kept", f"<p>{TEXT}</p>"), headers=(("X-Robots-Tag", "noarchive"),))
@@ -288,7 +288,7 @@ def _noarchive(request: Request, rest: str) -> Reply:
 def _fixed(body: str | bytes, content_type: str = "text/html; charset=utf-8") -> Rule:
     ready = response(body=body, content_type=content_type)
 
-    def rule(request: Request, rest: str) -> Answer:
+    def rule(request: SiteRequest, rest: str) -> Answer:
         return ready
 
     return rule

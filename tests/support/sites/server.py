@@ -17,16 +17,16 @@ from pathlib import Path
 from tests.support.sites import hosts
 from tests.support.sites.acid import acid
 from tests.support.sites.gallery import gallery
-from tests.support.sites.http1 import LOG_LIMIT, Answer, Connection, Request, Seen, Site, response
+from tests.support.sites.http1 import LOG_LIMIT, Answer, LoggedRequest, Site, SiteConnection, SiteRequest, response
 from tests.support.sites.kinds import KindSite
 from tests.support.sites.pages import page
 from tests.support.sites.rules import RuleSites
 from tests.support.sites.static import StaticSite
-from tests.support.sites.upstream import Upstream
+from tests.support.sites.upstream import LoopbackUpstream
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
+class ServerConfig:
     """What the server serves.
 
     Attributes:
@@ -44,7 +44,7 @@ class Config:
     typeface: str
 
 
-def sites(config: Config) -> dict[str, Site]:
+def sites(config: ServerConfig) -> dict[str, Site]:
     """What answers under each host name."""
     rules = RuleSites(Path(config.typeface).read_bytes() if config.typeface else b"")
     ours: dict[str, Site] = dict.fromkeys(hosts.SERVED, rules)
@@ -54,14 +54,14 @@ def sites(config: Config) -> dict[str, Site]:
         ours[host] = _absent
     for host, folder in config.folders.items():
         ours[host] = (KindSite if host == hosts.KINDS else StaticSite)(Path(folder))
-    ours.update({host: Upstream(port) for host, port in config.upstreams.items()})
+    ours.update({host: LoopbackUpstream(port) for host, port in config.upstreams.items()})
     return ours
 
 
 def router(ours: dict[str, Site]) -> Site:
     """One site that asks the site of the request's host; 421 for a host that is none of ours."""
 
-    def route(request: Request) -> Answer:
+    def route(request: SiteRequest) -> Answer:
         site = ours.get(request.host)
         if site is None:
             return response(421, page("Misdirected", "<p>Nobody of that name lives here.</p>"))
@@ -70,7 +70,7 @@ def router(ours: dict[str, Site]) -> Site:
     return route
 
 
-def tls_context(config: Config) -> ssl.SSLContext:
+def tls_context(config: ServerConfig) -> ssl.SSLContext:
     """A server context that shows each host its certificate, the bad ones too."""
     good = _context(config.good)
     bad = {host: _context(file) for host, file in config.bad.items()}
@@ -82,13 +82,15 @@ def tls_context(config: Config) -> ssl.SSLContext:
     return good
 
 
-async def serve(config: Config) -> None:
+async def serve(config: ServerConfig) -> None:
     """Serve until standard input ends."""
-    log: deque[Seen] = deque(maxlen=LOG_LIMIT)
+    log: deque[LoggedRequest] = deque(maxlen=LOG_LIMIT)
     route = router(sites(config))
     loop = asyncio.get_running_loop()
-    plain = await loop.create_server(lambda: Connection("http", route, log), "127.0.0.1", 0)
-    secure = await loop.create_server(lambda: Connection("https", route, log), "127.0.0.1", 0, ssl=tls_context(config))
+    plain = await loop.create_server(lambda: SiteConnection("http", route, log), "127.0.0.1", 0)
+    secure = await loop.create_server(
+        lambda: SiteConnection("https", route, log), "127.0.0.1", 0, ssl=tls_context(config)
+    )
     silent = await loop.create_server(asyncio.Protocol, "127.0.0.1", 0)
     servers = (plain, secure, silent)
     _say({"ports": [server.sockets[0].getsockname()[1] for server in servers]})
@@ -101,7 +103,7 @@ async def serve(config: Config) -> None:
         server.close()
 
 
-def _answer(question: str, log: deque[Seen]) -> object:
+def _answer(question: str, log: deque[LoggedRequest]) -> object:
     if question == "requests":
         return [[seen.scheme, seen.head] for seen in log]
     if question == "count":
@@ -117,7 +119,7 @@ def _say(value: object) -> None:
     sys.stdout.flush()
 
 
-def _absent(request: Request) -> Answer:
+def _absent(request: SiteRequest) -> Answer:
     return response(503, page("Not started", "<p>This site was not asked for.</p>"))
 
 
@@ -130,7 +132,7 @@ def _context(file: str) -> ssl.SSLContext:
 
 def main() -> None:
     """Read the configuration and serve."""
-    asyncio.run(serve(Config(**json.loads(sys.stdin.readline()))))
+    asyncio.run(serve(ServerConfig(**json.loads(sys.stdin.readline()))))
 
 
 if __name__ == "__main__":

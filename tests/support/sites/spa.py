@@ -43,7 +43,7 @@ window.onload = function () {
 
 
 @dataclass(frozen=True, slots=True)
-class Applications:
+class SpaApplications:
     """The applications.
 
     Attributes:
@@ -57,7 +57,7 @@ class Applications:
     typeface: Path | None
 
 
-def applications() -> Applications:
+def applications() -> SpaApplications:
     """The applications, fetched and arranged on the first call.
 
     Raises:
@@ -72,7 +72,7 @@ def applications() -> Applications:
     ]
     viewer = [f"/pdf/web/viewer.html?file={quote('/manuals/' + pdf.rpartition('/')[2])}" for pdf in manuals.pdfs]
     typeface = next(iter(sorted((root / "pdf").rglob("LiberationSans-Regular.ttf"))), None)
-    return Applications(root, (*swagger, *viewer), typeface)
+    return SpaApplications(root, (*swagger, *viewer), typeface)
 
 
 def _build(folder: Path) -> None:

@@ -4,7 +4,7 @@ import mimetypes
 from functools import lru_cache
 from pathlib import Path
 
-from tests.support.sites.http1 import Answer, Request, response
+from tests.support.sites.http1 import Answer, SiteRequest, response
 from tests.support.sites.pages import page
 
 _TYPES = {
@@ -26,7 +26,7 @@ class StaticSite:
     def __init__(self, root: Path) -> None:
         self._root = root.resolve()
 
-    def __call__(self, request: Request) -> Answer:
+    def __call__(self, request: SiteRequest) -> Answer:
         """The file at the request's path; a folder's ``index.html``; else 404; 304 to its ETag."""
         target = (self._root / request.path.lstrip("/")).resolve()
         if target.is_dir():

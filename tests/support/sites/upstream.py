@@ -7,7 +7,7 @@ kept for as long, for requests without cookies; anything but GET and HEAD emptie
 import asyncio
 import re
 
-from tests.support.sites.http1 import Answer, Out, Reply, Request, response
+from tests.support.sites.http1 import Answer, PacedWriter, SiteReply, SiteRequest, response
 from tests.support.sites.pages import page
 
 _HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "date", "host"}
@@ -16,14 +16,14 @@ CACHE_LIMIT = 2_000  # responses kept
 PATIENCE_S = 60.0  # the server's first answer after a start may take so long
 
 
-class Upstream:
+class LoopbackUpstream:
     """Passes requests on to a server on loopback, one connection each."""
 
     def __init__(self, port: int) -> None:
         self._port = port
-        self._kept: dict[tuple[str, str, str], tuple[float, Reply]] = {}
+        self._kept: dict[tuple[str, str, str], tuple[float, SiteReply]] = {}
 
-    def __call__(self, request: Request) -> Answer:
+    def __call__(self, request: SiteRequest) -> Answer:
         """What is kept, else the server's own answer; 502 when it gives none."""
         key = (request.scheme, request.host, request.target)
         if request.method not in {"GET", "HEAD"}:
@@ -33,7 +33,7 @@ class Upstream:
             if kept is not None and until > asyncio.get_running_loop().time():
                 return kept
 
-        async def relay(out: Out) -> None:
+        async def relay(out: PacedWriter) -> None:
             try:
                 async with asyncio.timeout(PATIENCE_S):
                     reply = await self._ask(request)
@@ -45,7 +45,7 @@ class Upstream:
 
         return relay
 
-    def _keep(self, key: tuple[str, str, str], request: Request, reply: Reply) -> None:
+    def _keep(self, key: tuple[str, str, str], request: SiteRequest, reply: SiteReply) -> None:
         head = reply.head.decode("latin-1")
         age = _SHARED_AGE.search(head)
         personal = request.header("cookie") or "\r\nset-cookie:" in head.lower()
@@ -54,7 +54,7 @@ class Upstream:
             until = asyncio.get_running_loop().time() + int(age.group(1))
             self._kept[key] = (until, reply)
 
-    async def _ask(self, request: Request) -> Reply:
+    async def _ask(self, request: SiteRequest) -> SiteReply:
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
         try:
             writer.write(_request_bytes(request))
@@ -67,10 +67,10 @@ class Upstream:
         kept = [line for line in lines if line.partition(":")[0].lower() not in _HOP_BY_HOP]
         kept.append(f"Content-Length: {len(body)}")
         status = status.replace("HTTP/1.0", "HTTP/1.1", 1)
-        return Reply("\r\n".join([status, *kept]).encode("latin-1") + b"\r\n", body)
+        return SiteReply("\r\n".join([status, *kept]).encode("latin-1") + b"\r\n", body)
 
 
-def _request_bytes(request: Request) -> bytes:
+def _request_bytes(request: SiteRequest) -> bytes:
     # HTTP/1.0 forbids the server chunks, so that its body ends where the connection does.
     lines = [f"{request.method} {request.target} HTTP/1.0", f"Host: {request.host}"]
     lines.extend(

@@ -11,7 +11,7 @@ _PACKAGES = ("mediawiki", "mediawiki-classes")
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class MediaWikiVersion:
     """A version of MediaWiki.
 
     Attributes:
@@ -30,17 +30,17 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
-class Php:
+class PhpCommand:
     """How PHP is started: a command and what it needs in its environment."""
 
     command: tuple[str, ...]
     environment: dict[str, str] = field(default_factory=dict)
 
 
-MACHINES = Version()
+MACHINES = MediaWikiVersion()
 # The oldest that the API's clients are for, with the oldest PHP that it runs with; and a later one.
-OLDEST = Version("1.35", "bullseye", "7.4")
-LATER = Version("1.43", "trixie")
+OLDEST = MediaWikiVersion("1.35", "bullseye", "7.4")
+LATER = MediaWikiVersion("1.43", "trixie")
 OTHERS = (OLDEST, LATER)
 
 _PHP_MODULES = (
@@ -54,7 +54,7 @@ _PHP_LIBRARIES = (
 )
 
 
-def unpack_version(version: Version, tree: Path) -> None:
+def unpack_version(version: MediaWikiVersion, tree: Path) -> None:
     """Fetch this MediaWiki and unpack it as Debian lays it out.
 
     Raises:
@@ -67,7 +67,7 @@ def unpack_version(version: Version, tree: Path) -> None:
         unpack_packages(_PACKAGES, tree, apt=apt)
 
 
-def php_of(version: Version) -> Php:
+def php_of(version: MediaWikiVersion) -> PhpCommand:
     """The PHP that this MediaWiki runs with; that of another release is fetched on the first call.
 
     Raises:
@@ -76,7 +76,7 @@ def php_of(version: Version) -> Php:
     if not version.php:
         if shutil.which("php") is None:
             raise SiteUnavailableError("PHP is missing: run `make test`, which installs it.")
-        return Php(("php",))
+        return PhpCommand(("php",))
     packages = (*(f"php{version.php}-{part}" for part in _PHP_PARTS), *_PHP_LIBRARIES)
 
     def unpack(home: Path) -> None:
@@ -91,4 +91,4 @@ def php_of(version: Version) -> Php:
     command += ["-d", f"zend_extension={modules / 'opcache.so'}"]  # or each request compiles all
     for module in _PHP_MODULES:
         command += ["-d", f"extension={module}"]
-    return Php(tuple(command), {"LD_LIBRARY_PATH": str(library)})
+    return PhpCommand(tuple(command), {"LD_LIBRARY_PATH": str(library)})

@@ -18,9 +18,9 @@ from tests.support.sites.cache import ROOT, SiteUnavailableError
 from tests.support.sites.certificates import make_certificates
 from tests.support.sites.docs import library
 from tests.support.sites.gallery import subresources
-from tests.support.sites.http1 import Seen
+from tests.support.sites.http1 import LoggedRequest
 from tests.support.sites.kinds import kinds
-from tests.support.sites.mediawiki import Wiki, running_wiki
+from tests.support.sites.mediawiki import RunningWiki, running_wiki
 from tests.support.sites.rules import ENDLESS, PAGES
 from tests.support.sites.spa import applications
 
@@ -29,7 +29,7 @@ DOCS_PAGES = 36  # real pages taken from the manuals
 
 
 @dataclass(frozen=True, slots=True)
-class Urls:
+class WebUrls:
     """What can be asked for.
 
     Attributes:
@@ -52,7 +52,7 @@ class TestWeb:
 
     __test__ = False  # a name like a test's, but none
 
-    def __init__(self, stack: ExitStack, server: "subprocess.Popen[str]", facts: "_Facts") -> None:
+    def __init__(self, stack: ExitStack, server: "subprocess.Popen[str]", facts: "_WebFacts") -> None:
         self._stack = stack
         self._server = server
         self.http_port, self.https_port = facts.http_port, facts.https_port
@@ -86,10 +86,10 @@ class TestWeb:
                 "upstreams": {hosts.WIKI: running.port} if running else {},
                 "typeface": str(typeface or ""),
             }
-            server = stack.enter_context(_Server(config)).process
+            server = stack.enter_context(_FrontServer(config)).process
             http_port, https_port, silent_port = _ports(server)
-            closed_port = stack.enter_context(_Closed()).port
-            facts = _Facts(
+            closed_port = stack.enter_context(_RefusingPort()).port
+            facts = _WebFacts(
                 http_port=http_port,
                 https_port=https_port,
                 resolve=_resolve(http_port, https_port, silent_port, closed_port),
@@ -113,11 +113,11 @@ class TestWeb:
     ) -> None:
         self.stop()
 
-    def requests(self) -> list[Seen]:
+    def requests(self) -> list[LoggedRequest]:
         """The requests that came in since the start or the last `clear`, oldest first."""
         seen = self._ask("requests")
         assert isinstance(seen, list)
-        return [Seen(scheme, head) for scheme, head in seen]
+        return [LoggedRequest(scheme, head) for scheme, head in seen]
 
     def count(self) -> int:
         """How many requests came in since the start or the last `clear`, at most 50,000."""
@@ -155,7 +155,7 @@ class TestWeb:
 
 
 @dataclass(frozen=True, slots=True)
-class _Facts:
+class _WebFacts:
     """What is known once everything runs."""
 
     http_port: int
@@ -163,11 +163,11 @@ class _Facts:
     resolve: dict[str, str]
     ca_file: Path
     spki: str
-    urls: Urls
-    wiki: Wiki | None
+    urls: WebUrls
+    wiki: RunningWiki | None
 
 
-class _Server:
+class _FrontServer:
     """The front server's process, from start to end."""
 
     def __init__(self, config: dict[str, object]) -> None:
@@ -183,7 +183,7 @@ class _Server:
         self.process.stdin.write(json.dumps(config) + "\n")
         self.process.stdin.flush()
 
-    def __enter__(self) -> "_Server":
+    def __enter__(self) -> "_FrontServer":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -198,7 +198,7 @@ class _Server:
         self.process.stdout.close()
 
 
-class _Closed:
+class _RefusingPort:
     """A port that is ours and refuses connections: bound, but nobody listens."""
 
     def __init__(self) -> None:
@@ -206,7 +206,7 @@ class _Closed:
         self._socket.bind(("127.0.0.1", 0))
         self.port: int = self._socket.getsockname()[1]
 
-    def __enter__(self) -> "_Closed":
+    def __enter__(self) -> "_RefusingPort":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -236,7 +236,7 @@ def _resolve(http_port: int, https_port: int, silent_port: int, closed_port: int
     return table
 
 
-def _urls(wiki: Wiki | None, *, real: bool) -> Urls:
+def _urls(wiki: RunningWiki | None, *, real: bool) -> WebUrls:
     pages: list[str] = []
     if wiki is not None:
         pages += [f"http://{hosts.WIKI}{path}" for path in _wiki_paths(wiki)]
@@ -244,7 +244,7 @@ def _urls(wiki: Wiki | None, *, real: bool) -> Urls:
         pages += [f"https://{hosts.SPA}{path}" for path in applications().pages]
         pages += [f"https://{hosts.DOCS}{path}" for path in _spread(library().pages)]
         pages += [f"https://{hosts.DOCS}{path}" for path in library().pdfs]
-    return Urls(
+    return WebUrls(
         real_pages=tuple(pages),
         rule_pages=tuple(f"http://{hosts.RULES}{path}" for path in PAGES),
         endless_pages=tuple(f"http://{hosts.RULES}{path}" for path in ENDLESS),
@@ -253,7 +253,7 @@ def _urls(wiki: Wiki | None, *, real: bool) -> Urls:
     )
 
 
-def _wiki_paths(wiki: Wiki) -> list[str]:
+def _wiki_paths(wiki: RunningWiki) -> list[str]:
     names = [quote(title.replace(" ", "_"), safe="(),-") for title in wiki.titles]
     return [
         *(f"/wiki/{name}" for name in names),

@@ -271,7 +271,7 @@ X, Y = sha256_digest(b"x"), sha256_digest(b"y")
 KEYS = [PayloadKey(X, "a"), PayloadKey(X, "b"), PayloadKey(Y, "a")]
 
 
-class Histories(RuleBasedStateMachine):
+class RandomHistories(RuleBasedStateMachine):
     """Random histories of two processes beside a plain model.
 
     The model: `known` is what may be referred to, `claims` who holds what, `lapsed` whose heartbeat
@@ -439,5 +439,5 @@ def test_no_history_makes_two_originals_or_a_digest_of_nothing(backend: str, red
             return SqliteProcess(path)
 
         members: dict[str, Any] = {"make": staticmethod(make), "reset": staticmethod(reset)}
-        machine = type("Histories", (Histories,), members)
+        machine = type("RandomHistories", (RandomHistories,), members)
         run_state_machine_as_test(machine, settings=settings(max_examples=examples(25), stateful_step_count=25))

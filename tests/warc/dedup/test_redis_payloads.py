@@ -22,7 +22,7 @@ from core.errors import DedupUnavailableError
 from tests.support.polling import wait_until
 from tests.support.services.ports import free_port
 from tests.support.services.redis_server import RedisServer, two_nodes
-from tests.support.services.relay import CLAIM, SETTLE, Relay
+from tests.support.services.relay import CLAIM, SETTLE, ControlledRelay
 from tests.warc.dedup.test_payloads import ONE, TWO, original
 from warc.dedup.payloads import Claim, OriginalRecord
 from warc.dedup.redis_payloads import RedisPayloadIndex, pack_original, payload_key, unpack_original
@@ -324,9 +324,9 @@ def test_debts_are_paid_with_the_heartbeat(server: RedisServer, connect: Open) -
 
 
 @pytest.fixture
-def relay(server: RedisServer) -> Iterator[Relay]:
+def relay(server: RedisServer) -> Iterator[ControlledRelay]:
     """Stands before the Redis."""
-    standing = Relay(server.port)
+    standing = ControlledRelay(server.port)
     yield standing
     standing.close()
 
@@ -334,7 +334,7 @@ def relay(server: RedisServer) -> Iterator[Relay]:
 @pytest.mark.proxy
 @pytest.mark.parametrize("pattern", [CLAIM, SETTLE])
 def test_an_answer_that_was_lost_is_asked_for_again(
-    relay: Relay, server: RedisServer, connect: Open, pattern: bytes
+    relay: ControlledRelay, server: RedisServer, connect: Open, pattern: bytes
 ) -> None:
     """Every script may run twice: the second time finds what the first has done."""
     one = connect(relay.url)
@@ -356,7 +356,9 @@ def test_an_answer_that_was_lost_is_asked_for_again(
 
 
 @pytest.mark.proxy
-def test_a_claim_whose_answer_never_came_is_given_up(relay: Relay, server: RedisServer, connect: Open) -> None:
+def test_a_claim_whose_answer_never_came_is_given_up(
+    relay: ControlledRelay, server: RedisServer, connect: Open
+) -> None:
     """Redis dies when it has made the claim: nobody is going to write the payload."""
     one, two = connect(relay.url, "one"), connect(server.url, "two")
     one.claim([TWO])

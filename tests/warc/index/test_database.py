@@ -31,7 +31,7 @@ from playback.web.page_store import CapturedPage, PageStore
 from tests.support.examples import examples
 from tests.support.playback_fixtures import NOW, CollectionBuilder, fetch, index_row, png, serving
 from tests.support.services.postgres import PostgresServer
-from tests.support.services.relay import Relay
+from tests.support.services.relay import ControlledRelay
 from warc.artifact_reader import manifest_place
 from warc.index import postgres as playback_postgres
 from warc.index.database import IndexDatabase, SqliteDatabase, open_database, page_outcome
@@ -529,15 +529,15 @@ def _emptied(postgres: PostgresServer) -> str:
 
 
 @pytest.fixture
-def relay(postgres: PostgresServer) -> Iterator[Relay]:
+def relay(postgres: PostgresServer) -> Iterator[ControlledRelay]:
     """Stands before the server, so that it can be away."""
-    standing = Relay(postgres.port)
+    standing = ControlledRelay(postgres.port)
     yield standing
     standing.close()
 
 
 @pytest.fixture
-def relayed_url(postgres: PostgresServer, relay: Relay, database_url: str) -> str:
+def relayed_url(postgres: PostgresServer, relay: ControlledRelay, database_url: str) -> str:
     """The database, as it is reached through the relay."""
     return database_url.replace(f":{postgres.port}/", f":{relay.port}/")
 
@@ -563,7 +563,9 @@ def test_many_may_ask_at_once(postgres: PostgresServer, database_url: str) -> No
     assert connections <= playback_postgres.MOST_CONNECTIONS
 
 
-def test_a_server_that_hangs_is_given_up(relay: Relay, relayed_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_hangs_is_given_up(
+    relay: ControlledRelay, relayed_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A reader is told to come back, and the next question finds the server again."""
     monkeypatch.setattr(playback_postgres, "ANSWER_LIMIT_S", 0.5)
     monkeypatch.setattr(playback_postgres, "WATCH_S", 0.1)
@@ -618,7 +620,7 @@ def copy(collection: CollectionBuilder, url: str) -> None:
 
 
 def test_readers_are_served_from_postgresql_and_told_when_it_is_away(
-    collection: CollectionBuilder, relay: Relay, relayed_url: str
+    collection: CollectionBuilder, relay: ControlledRelay, relayed_url: str
 ) -> None:
     """Front and replay answer from it, say 503 while it is gone, and go on when it is back."""
     url = "https://site.example/"

@@ -21,7 +21,7 @@ from core.playback_check import PlaybackCheck, QaVerdict, check_record, choice_p
 from core.timestamps import warc_date
 from proxy.control.client import NewArtifact
 from tests.support.examples import examples
-from tests.support.proxy_fixtures import Origin, Proxy, ProxyProcess
+from tests.support.proxy_fixtures import ProxyInProcess, ProxyProcess, ScriptedOrigin
 from tests.warc.test_file_check import fetch, rows, verified
 from warc.index.indexer import index_file
 from warc.index.queries import QUALITY
@@ -45,7 +45,7 @@ def a_check(page_id: str = "p", *, second: int = 0, verdict: QaVerdict = QaVerdi
     return PlaybackCheck(page_id, URL, warc_date(NOW), "images", warc_date(at), "e", verdict)
 
 
-async def write(proxy: Proxy, data: bytes, *, page_id: str) -> None:
+async def write(proxy: ProxyInProcess, data: bytes, *, page_id: str) -> None:
     """Write a record that says of the page what it says, as whoever records checks does."""
     async with proxy.client.visit(page_id, bucket="default") as visit:
         record = NewArtifact(f"urn:pageinfo:{URL}", "application/json", data)
@@ -54,7 +54,10 @@ async def write(proxy: Proxy, data: bytes, *, page_id: str) -> None:
 
 
 async def test_a_check_is_no_capture_of_its_page(
-    start_process: Callable[..., ProxyProcess], start: Callable[..., Proxy], origin: Origin, layout: Layout
+    start_process: Callable[..., ProxyProcess],
+    start: Callable[..., ProxyInProcess],
+    origin: ScriptedOrigin,
+    layout: Layout,
 ) -> None:
     """It is no page, no look-up by URL finds it, it is counted apart, and all of that after a crash, too."""
     proxy = start_process("first")
@@ -79,7 +82,9 @@ async def test_a_check_is_no_capture_of_its_page(
     assert verify_collection(layout).faults == []
 
 
-async def test_what_is_neither_page_nor_check_is_not_written(proxy: Proxy, origin: Origin, layout: Layout) -> None:
+async def test_what_is_neither_page_nor_check_is_not_written(
+    proxy: ProxyInProcess, origin: ScriptedOrigin, layout: Layout
+) -> None:
     """Whoever writes it is told; a check of a page that can be none, too."""
     for data in (b"{}", check_record(replace(a_check(), page_id="../x"), "c"), b"no JSON"):
         with pytest.raises(WeboidError):

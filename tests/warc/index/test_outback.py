@@ -21,7 +21,7 @@ from core.url_keys import replay_key
 from playback.replay.capture_lookup import CaptureLookup
 from tests.support.examples import examples
 from tests.support.playback_fixtures import NOW, CollectionBuilder, fetch, png, running_replay, serving
-from tests.support.services.outback import NAMES, Outback, running_outback
+from tests.support.services.outback import NAMES, OutbackServer, running_outback
 from warc.index.database import SqliteDatabase
 from warc.index.outback import CAPTURES_INDEX, OutbackCdx, cdx_line, parse_cdx, parse_outback_url
 from weboid.cli.main import weboid
@@ -33,7 +33,7 @@ AT = timestamp14(NOW)
 
 
 @pytest.fixture
-def outback() -> Iterator[tuple[Outback, str]]:
+def outback() -> Iterator[tuple[OutbackServer, str]]:
     """A server of the test's own."""
     with running_outback() as it:
         yield it
@@ -91,7 +91,7 @@ def test_a_capture_comes_back_as_it_was_sent(
         location, original,
     )  # fmt: skip
     row = row_of(made) | {"captured_ms": second * 1000}
-    server = Outback()
+    server = OutbackServer()
     assert server.post("x", cdx_line(row))[0] == 200
     _, said = server.query("x", {"url": [url], "fl": [",".join(NAMES)]})
     assert parse_cdx(said) == row
@@ -145,7 +145,7 @@ def push(collection: CollectionBuilder, url: str, *options: str) -> Result:
 
 
 def test_the_very_url_comes_first_and_then_the_nearest(
-    collection: CollectionBuilder, outback: tuple[Outback, str]
+    collection: CollectionBuilder, outback: tuple[OutbackServer, str]
 ) -> None:
     """As from SQL; what both have is found once, and equals by another key are not found."""
     server, url = outback
@@ -174,7 +174,7 @@ def test_the_very_url_comes_first_and_then_the_nearest(
 
 
 def test_an_artifact_is_found_by_its_url_near_its_pages_moment(
-    collection: CollectionBuilder, outback: tuple[Outback, str]
+    collection: CollectionBuilder, outback: tuple[OutbackServer, str]
 ) -> None:
     """Not that of another capture of the page, and with its page's take-downs."""
     _, url = outback
@@ -196,7 +196,7 @@ def test_an_artifact_is_found_by_its_url_near_its_pages_moment(
     assert direct.page_id == page_id
 
 
-def test_a_challenge_stays_no_copy(collection: CollectionBuilder, outback: tuple[Outback, str]) -> None:
+def test_a_challenge_stays_no_copy(collection: CollectionBuilder, outback: tuple[OutbackServer, str]) -> None:
     """A capture is adopted by the page that has its URL and moment."""
     _, url = outback
     page = "https://a.example/wall"
@@ -234,7 +234,7 @@ def test_it_makes_no_difference_where_a_capture_lies(
         )
         for number, (each, when, _) in enumerate(found)
     ]  # fmt: skip
-    server, answers = Outback(), []
+    server, answers = OutbackServer(), []
     for name, here in (("all", [True] * len(found)), ("some", [each[2] for each in found])):
         with closing(CollectionBuilder(folder / name)) as builder:
             for capture, is_here in zip(captures, here, strict=True):
@@ -261,7 +261,7 @@ def test_it_makes_no_difference_where_a_capture_lies(
 
 @pytest.mark.parametrize("fault", ["gone", "hangs", "error", "no collection", "too much"])
 def test_a_server_that_does_not_answer_is_an_error(
-    collection: CollectionBuilder, outback: tuple[Outback, str], fault: str
+    collection: CollectionBuilder, outback: tuple[OutbackServer, str], fault: str
 ) -> None:
     """Never "not captured"; it goes on when the server is back."""
     server, url = outback
@@ -291,7 +291,7 @@ def test_a_server_that_does_not_answer_is_an_error(
 # ------------------------------------------------------------------------------- the command
 
 
-def test_what_was_sent_is_not_sent_again(collection: CollectionBuilder, outback: tuple[Outback, str]) -> None:
+def test_what_was_sent_is_not_sent_again(collection: CollectionBuilder, outback: tuple[OutbackServer, str]) -> None:
     """In batches, from where the last one ended; all of it on demand, and then it is there once."""
     server, url = outback
     for number in range(5):
@@ -309,7 +309,7 @@ def test_what_was_sent_is_not_sent_again(collection: CollectionBuilder, outback:
 
 
 def test_a_push_that_breaks_off_goes_on_where_it_was(
-    collection: CollectionBuilder, outback: tuple[Outback, str]
+    collection: CollectionBuilder, outback: tuple[OutbackServer, str]
 ) -> None:
     """The error is told; nothing that was taken is sent again, nothing else is left out."""
     server, url = outback
@@ -336,7 +336,7 @@ def test_a_push_that_breaks_off_goes_on_where_it_was(
 
 
 def test_readers_are_served_from_it_and_told_when_it_is_away(
-    collection: CollectionBuilder, outback: tuple[Outback, str], monkeypatch: pytest.MonkeyPatch
+    collection: CollectionBuilder, outback: tuple[OutbackServer, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A page with its picture, a revisit; 503 while it is away, and again when it is back."""
     server, url = outback
@@ -359,7 +359,7 @@ def test_readers_are_served_from_it_and_told_when_it_is_away(
 
 
 def test_what_was_captured_with_a_login_is_told_to_no_other_index(
-    collection: CollectionBuilder, outback: tuple[Outback, str]
+    collection: CollectionBuilder, outback: tuple[OutbackServer, str]
 ) -> None:
     """One that knows of it all the same leads nobody to it: the record says whose it is."""
     server, url = outback

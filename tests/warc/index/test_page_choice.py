@@ -39,7 +39,7 @@ _CAPTURE = (
 )
 
 
-class Counted(SqliteDatabase):
+class CountingDatabase(SqliteDatabase):
     """The database as replay has it, with each question's plan and SQLite's steps counted."""
 
     def __init__(self, path: Path) -> None:
@@ -78,14 +78,14 @@ def capture_row(number: int, url: str, at_ms: int, status: int = 200) -> tuple[A
 
 
 @contextlib.contextmanager
-def filled(path: Path, pages: Any, captures: Any = ()) -> Iterator[Counted]:
+def filled(path: Path, pages: Any, captures: Any = ()) -> Iterator[CountingDatabase]:
     """An index with these rows."""
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.executescript(CAPTURES_DDL)
         connection.executemany(_PAGE, pages)
         connection.executemany(_CAPTURE, captures)
         connection.commit()
-    database = Counted(path)
+    database = CountingDatabase(path)
     try:
         yield database
     finally:
@@ -166,7 +166,7 @@ def test_the_front_finds_what_sorting_all_would_give(
         assert [row["page_id"] for row in found] == [row["page_id"] for row in everything]
 
 
-def questions(index: CaptureLookup, database: Counted) -> dict[str, Callable[[], object]]:
+def questions(index: CaptureLookup, database: CountingDatabase) -> dict[str, Callable[[], object]]:
     """What replay asks for a page and its parts."""
     later = NOW + timedelta(seconds=77)
     page = PageFacts("00000005", URL, "", URL, "")

@@ -22,7 +22,7 @@ from playback.access.level_store import LevelStore
 from playback.access.levels import Level, LevelActor, target_of
 from qa.check_store import find_checks
 from qa.check_table import CheckedPage
-from tests.support.commands import Weboid
+from tests.support.commands import WeboidRunner
 from tests.support.linked_site import LinkedSite, weboid_for
 from tests.support.paged_site import answers_of
 from tests.support.polling import wait_until
@@ -44,12 +44,12 @@ def site() -> Iterator[LinkedSite]:
 
 
 @pytest.fixture
-def weboid(site: LinkedSite, web: TestWeb, tmp_path: Path) -> Weboid:
+def weboid(site: LinkedSite, web: TestWeb, tmp_path: Path) -> WeboidRunner:
     """The command, with pictures of whole pages."""
     return weboid_for(site, web, tmp_path, visit={"full_page": True})
 
 
-def stored_checks(weboid: Weboid, page_ids: list[str]) -> list[CheckedPage]:
+def stored_checks(weboid: WeboidRunner, page_ids: list[str]) -> list[CheckedPage]:
     """What the registry says of these captures."""
     with closing(open_registry(Layout(weboid.collection))) as store, store.reading() as rows:
         return find_checks(rows, page_ids)
@@ -60,7 +60,7 @@ def of(events: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
     return [each for each in events if each["event"] == name]
 
 
-def test_copies_are_checked_during_a_run_though_playback_dies(weboid: Weboid) -> None:
+def test_copies_are_checked_during_a_run_though_playback_dies(weboid: WeboidRunner) -> None:
     """Results are reported, counted, in the registry and in the WARCs when the run is stopped.
 
     They are checked as `weboid qa` checks: in full, too, where the level rules show a page so. Playback
@@ -119,7 +119,7 @@ def test_a_run_without_it_loads_nothing_of_it() -> None:
 
 
 def test_no_playback_at_all_is_reported_once_and_the_crawl_is_not_hurt(
-    weboid: Weboid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    weboid: WeboidRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One of its libraries is broken, say: the pages are archived, and the exit code says so."""
     (tmp_path / "libraries").mkdir()

@@ -129,7 +129,7 @@ def test_crawl_and_check_say_that_nobody_can_be_asked(words: list[str], tmp_path
     assert "No contact address is set" in found.stderr, found.output
 
 
-class Reached(Exception):  # noqa: N818
+class SettingsReached(Exception):  # noqa: N818
     """A command has made its settings; they are the argument."""
 
 
@@ -137,7 +137,7 @@ def settings_of(command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *
     """The settings that a command would work with, up to where its work would begin."""
 
     def reached(*given: Any, **_: Any) -> Any:
-        raise Reached(next(each for each in map(settings_in, given) if each is not None))
+        raise SettingsReached(next(each for each in map(settings_in, given) if each is not None))
 
     def settings_in(given: Any) -> Settings | None:
         return given if isinstance(given, Settings) else getattr(given, "settings", None)
@@ -151,7 +151,7 @@ def settings_of(command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *
     else:
         argv += ["http://a.example/"]
     found = CliRunner().invoke(weboid, argv)
-    assert isinstance(found.exception, Reached), found.output
+    assert isinstance(found.exception, SettingsReached), found.output
     settings: Settings = found.exception.args[0]
     return settings
 

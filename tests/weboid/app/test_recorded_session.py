@@ -25,9 +25,9 @@ from core.page_manifest import VisitOutcome
 from proxy.request_log import RequestLogEntry
 from render.chromium import find_browser, find_window_browser
 from render.sign_in import ShownPage, open_recorded_window
-from tests.support.commands import Weboid
+from tests.support.commands import WeboidRunner
 from tests.support.polling import wait_until
-from tests.support.proxy_fixtures import Origin, check, ok, records
+from tests.support.proxy_fixtures import ScriptedOrigin, check, ok, records
 from tests.support.services.processes import arguments
 from weboid.app.recorded_session import (
     SessionAccess,
@@ -54,10 +54,10 @@ COMMANDS = {
 
 
 @pytest.fixture(scope="module")
-def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Origin, Origin, Settings]]:
+def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ScriptedOrigin, ScriptedOrigin, Settings]]:
     """A plain and a TLS origin, and settings under which they are reachable by name."""
     certificate = write_certificate(tmp_path_factory.mktemp("tls") / "origin.pem", "secure.example")
-    plain, secure = Origin(), Origin(certificate)
+    plain, secure = ScriptedOrigin(), ScriptedOrigin(certificate)
     plain.answers["/"] = ok(
         b"<!doctype html><title>First</title>" + NO_ICON + b"<img src=/red.svg><a href=/second>go</a>"
     )
@@ -77,7 +77,7 @@ def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Origin, Or
 
 
 @pytest.fixture
-def weboid(sites: tuple[Origin, Origin, Settings], tmp_path: Path) -> Weboid:
+def weboid(sites: tuple[ScriptedOrigin, ScriptedOrigin, Settings], tmp_path: Path) -> WeboidRunner:
     """The command, with a profile under which the origins are reachable."""
     egress = sites[2].egress
     resolve = ", ".join(f'"{name}" = "{address}"' for name, address in egress.resolve.items())
@@ -85,17 +85,17 @@ def weboid(sites: tuple[Origin, Origin, Settings], tmp_path: Path) -> Weboid:
         f'[egress]\nallow = ["127.0.0.0/8"]\nresolve = {{{resolve}}}\nca_file = "{egress.ca_file}"\n'
         "[proxy]\ndisk_reserve_bytes = 0\n"
     )
-    return Weboid(tmp_path, tmp_path / "profile.toml")
+    return WeboidRunner(tmp_path, tmp_path / "profile.toml")
 
 
-def record(weboid: Weboid, *command: str, profile: str = "") -> tuple[int, dict[str, object], str]:
+def record(weboid: WeboidRunner, *command: str, profile: str = "") -> tuple[int, dict[str, object], str]:
     """(exit code, facts, error output) of `weboid record -- COMMAND`."""
     ran = weboid.run("record", "--json", "--profile", profile or str(weboid.profile), "--", *command)
     return ran.code, json.loads(ran.out.splitlines()[-1]), ran.err
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_requests_of_a_command_are_a_page(weboid: Weboid, name: str) -> None:
+def test_requests_of_a_command_are_a_page(weboid: WeboidRunner, name: str) -> None:
     """Its clients find proxy and certificate in the environment; the first document names the page."""
     code, facts, err = record(weboid, *COMMANDS[name], "https://secure.example/data", "http://site.example/")
     written = records(Layout(weboid.collection))
@@ -110,14 +110,14 @@ def test_requests_of_a_command_are_a_page(weboid: Weboid, name: str) -> None:
     assert [each.url for each in written if each.kind == "resource"] == ["urn:pageinfo:http://site.example/"]
 
 
-def test_the_exit_status_of_the_command_is_passed_on(weboid: Weboid) -> None:
+def test_the_exit_status_of_the_command_is_passed_on(weboid: WeboidRunner) -> None:
     """So that a script notices; what was requested before is archived."""
     code, facts, _ = record(weboid, "sh", "-c", "curl -s http://site.example/ >/dev/null; exit 7")
 
     assert (code, facts["exit_status"], facts["requests"]) == (7, 7, 1)
 
 
-def test_a_command_that_does_not_exist_is_an_input_error(weboid: Weboid) -> None:
+def test_a_command_that_does_not_exist_is_an_input_error(weboid: WeboidRunner) -> None:
     """No page is made."""
     ran = weboid.run("record", "--", "no-such-command")
 
@@ -125,7 +125,9 @@ def test_a_command_that_does_not_exist_is_an_input_error(weboid: Weboid) -> None
     assert "no-such-command cannot be run" in ran.err
 
 
-def test_private_addresses_are_refused_as_for_visits(weboid: Weboid, sites: tuple[Origin, Origin, Settings]) -> None:
+def test_private_addresses_are_refused_as_for_visits(
+    weboid: WeboidRunner, sites: tuple[ScriptedOrigin, ScriptedOrigin, Settings]
+) -> None:
     """The address policy is the profile's: [egress] allow."""
     (weboid.folder / "strict.toml").write_text("[proxy]\ndisk_reserve_bytes = 0\n")
     url = f"http://127.0.0.1:{sites[0].port}/"
@@ -148,7 +150,7 @@ async def recording(
 
 @pytest.mark.browser
 async def test_each_page_that_a_window_shows_has_its_manifest_and_picture(
-    sites: tuple[Origin, Origin, Settings], tmp_path: Path
+    sites: tuple[ScriptedOrigin, ScriptedOrigin, Settings], tmp_path: Path
 ) -> None:
     """The browser's only way is the recorder; nobody types its credentials."""
 
@@ -186,7 +188,7 @@ async def test_each_page_that_a_window_shows_has_its_manifest_and_picture(
 @pytest.mark.slow
 @pytest.mark.skipif(not all(map(shutil.which, ("Xvfb", "xdotool"))), reason="needs Xvfb and xdotool")
 def test_a_window_on_a_screen_is_recorded(
-    sites: tuple[Origin, Origin, Settings], weboid: Weboid, monkeypatch: pytest.MonkeyPatch
+    sites: tuple[ScriptedOrigin, ScriptedOrigin, Settings], weboid: WeboidRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A person types addresses and opens tabs; what the browser itself sends is not archived, and its crash loses nothing."""
     try:
@@ -233,7 +235,9 @@ def test_a_window_on_a_screen_is_recorded(
     assert "http://site.example/window" in found.out
 
 
-async def test_the_environment_has_one_session_only(sites: tuple[Origin, Origin, Settings], tmp_path: Path) -> None:
+async def test_the_environment_has_one_session_only(
+    sites: tuple[ScriptedOrigin, ScriptedOrigin, Settings], tmp_path: Path
+) -> None:
     """Credentials are the session's, those of an earlier proxy and exceptions from it are gone; later they are refused."""
     seen: list[SessionAccess] = []
 
@@ -260,7 +264,7 @@ async def test_the_environment_has_one_session_only(sites: tuple[Origin, Origin,
     assert not seen[0].authority.exists()
 
 
-async def test_a_stop_ends_the_command(sites: tuple[Origin, Origin, Settings], tmp_path: Path) -> None:
+async def test_a_stop_ends_the_command(sites: tuple[ScriptedOrigin, ScriptedOrigin, Settings], tmp_path: Path) -> None:
     """What it has requested so far is archived."""
 
     async def ask(access: SessionAccess) -> Sequence[ShownPage]:
@@ -345,7 +349,7 @@ def test_the_answer_that_asks_for_a_password_is_not_the_page() -> None:
     assert [seen.status for seen, _ in session_visits(twice, entries, now=CLOCK.now())] == [401, 200]
 
 
-def test_without_a_window_the_way_to_the_recorder_is_printed(weboid: Weboid) -> None:
+def test_without_a_window_the_way_to_the_recorder_is_printed(weboid: WeboidRunner) -> None:
     """For a browser of the user's own; a stop signal ends the session."""
     process = weboid.start("record", "--no-window", "--profile", str(weboid.profile))
     assert process.stderr is not None
@@ -362,7 +366,7 @@ def test_without_a_window_the_way_to_the_recorder_is_printed(weboid: Weboid) -> 
     assert "  https://secure.example/data" in errors
 
 
-def test_a_second_signal_ends_a_session_at_once(weboid: Weboid) -> None:
+def test_a_second_signal_ends_a_session_at_once(weboid: WeboidRunner) -> None:
     """Without a traceback; the first failures are named with their reasons."""
     refused = weboid.call("record", "--profile", str(weboid.profile), "--", "curl", "-s", "http://10.0.0.1/")
     process = weboid.start("record", "--no-window", "--profile", str(weboid.profile))
@@ -377,7 +381,7 @@ def test_a_second_signal_ends_a_session_at_once(weboid: Weboid) -> None:
     assert (process.returncode, "Traceback" in errors) in ((6, False), (1, False))  # 1: it had ended before
 
 
-def test_a_signal_while_the_recorder_starts_ends_the_session(weboid: Weboid) -> None:
+def test_a_signal_while_the_recorder_starts_ends_the_session(weboid: WeboidRunner) -> None:
     """A terminal's Ctrl-C goes to the recorder, too, and before it can ignore that."""
     process = weboid.start("record", "--no-window", "--profile", str(weboid.profile))
     session = psutil.Process(process.pid)

@@ -17,7 +17,7 @@ from core.layout import CONFIG_FILE, Layout
 from crawler.collection import check_trial_clock, trial_mark_path
 from links.registry.database import open_registry_store
 from links.registry.schema import metadata
-from tests.support.commands import Weboid
+from tests.support.commands import WeboidRunner
 from tests.support.linked_site import LinkedSite
 from tests.support.services.registries import open_registry
 from tests.support.wiki_deployment import article, profile_of
@@ -28,14 +28,14 @@ COPY = "trial"
 
 
 @dataclass(frozen=True)
-class Known:
+class TrialRegistry:
     """A registry with a page that cites a living, a dead and a doomed link, and commands on it.
 
     Attributes:
         database: options that name the PostgreSQL that it is in; none: the collection's own file.
     """
 
-    weboid: Weboid
+    weboid: WeboidRunner
     database: tuple[str, ...]
 
     def run(self, *arguments: str) -> str:
@@ -53,7 +53,7 @@ class Known:
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def known(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Known]:
+def known(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrialRegistry]:
     """The registry, in either database; the profile names the one of several machines."""
     is_shared = request.param == "postgresql"
     url: str = request.getfixturevalue("postgres").database() if is_shared else ""
@@ -63,7 +63,7 @@ def known(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         profile = folder / "profile.toml"
         shared = {"index": {"url": url}, "proxy": {"dedup_url": "redis://127.0.0.1:9/0?index=a"}}
         profile.write_text(profile_of([site], **(shared if url else {})))
-        found = Known(Weboid(folder, profile), (f"--database={url}",) if url else ())
+        found = TrialRegistry(WeboidRunner(folder, profile), (f"--database={url}",) if url else ())
         api = "--url=http://127.0.0.1:9/api.php"
         made = found.weboid.call("wiki", "set", "mywiki@home", "--new-farm", api)
         assert made.code == 0, made
@@ -73,7 +73,7 @@ def known(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield found
 
 
-def _trial(known: Known, *options: str) -> dict[str, list[dict[str, Any]]]:
+def _trial(known: TrialRegistry, *options: str) -> dict[str, list[dict[str, Any]]]:
     """Run a trial, which leaves the registry as it is; return the events by URL."""
     before = known.rows()
     profile = f"--profile={known.weboid.profile}"
@@ -85,7 +85,7 @@ def _trial(known: Known, *options: str) -> dict[str, list[dict[str, Any]]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("known", ["sqlite"], indirect=True)
-def test_it_is_shown_when_a_link_would_be_dead(known: Known) -> None:
+def test_it_is_shown_when_a_link_would_be_dead(known: TrialRegistry) -> None:
     """Each link is asked once; one whose site is gone dies by the schedule."""
     events = _trial(known, "--days=40")
 
@@ -100,7 +100,7 @@ def test_it_is_shown_when_a_link_would_be_dead(known: Known) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("known", ["sqlite"], indirect=True)
 def test_the_bot_of_a_trial_cites_the_copies_of_the_given_front(
-    known: Known, capfd: pytest.CaptureFixture[str]
+    known: TrialRegistry, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Without one it says what it needs; the wiki itself is out of reach here."""
     options = ("wiki", "trial", "--days=2", "--gone=museum.org", f"--profile={known.weboid.profile}")
@@ -116,7 +116,7 @@ def test_the_bot_of_a_trial_cites_the_copies_of_the_given_front(
 
 
 @pytest.mark.slow
-def test_a_copy_that_is_kept_takes_a_moved_clock(known: Known) -> None:
+def test_a_copy_that_is_kept_takes_a_moved_clock(known: TrialRegistry) -> None:
     """Whatever database the profile names; and the real registry does not."""
     weboid = known.weboid
     known.run("level", "rights", "--wiki=mywiki.home", "--most=images", "--reason=a test")

@@ -15,7 +15,7 @@ import pytest
 
 from core.clock import SystemClock
 from core.layout import Layout
-from tests.support.commands import Weboid, profile_for
+from tests.support.commands import WeboidRunner, profile_for
 from tests.support.polling import wait_until
 from tests.support.sites.web import TestWeb
 from weboid.cli import serve
@@ -31,15 +31,15 @@ def plain_page(web: TestWeb) -> str:
 
 
 @pytest.fixture
-def archived(web: TestWeb, tmp_path: Path) -> Weboid:
+def archived(web: TestWeb, tmp_path: Path) -> WeboidRunner:
     """A place for a collection, with one page in it."""
-    weboid = Weboid(tmp_path, profile_for(web, tmp_path / "profile.toml"))
+    weboid = WeboidRunner(tmp_path, profile_for(web, tmp_path / "profile.toml"))
     assert weboid.archive(plain_page(web)).code == 0
     return weboid
 
 
 @contextmanager
-def running(weboid: Weboid, *words: str) -> "Iterator[subprocess.Popen[str]]":
+def running(weboid: WeboidRunner, *words: str) -> "Iterator[subprocess.Popen[str]]":
     """Run a command during the block, whose group is ended with it in any case."""
     process = weboid.start(*words)
     try:
@@ -50,7 +50,7 @@ def running(weboid: Weboid, *words: str) -> "Iterator[subprocess.Popen[str]]":
         process.communicate()
 
 
-def test_a_page_saved_in_the_console_is_captured(archived: Weboid, web: TestWeb) -> None:
+def test_a_page_saved_in_the_console_is_captured(archived: WeboidRunner, web: TestWeb) -> None:
     """The printed link signs in, once; the command's own worker visits what is saved; Ctrl-C ends both."""
     weboid = archived
     with running(weboid, "console", "--listen", "127.0.0.1:0", "--profile", str(weboid.profile)) as process:
@@ -76,7 +76,7 @@ def test_a_page_saved_in_the_console_is_captured(archived: Weboid, web: TestWeb)
         assert process.wait(120) == 0
 
 
-def test_the_console_is_served_beside_the_reader_pages(archived: Weboid) -> None:
+def test_the_console_is_served_beside_the_reader_pages(archived: WeboidRunner) -> None:
     """By `weboid serve --console`, which prints its own address alone, and ends both."""
     with running(archived, "serve", "--listen", "127.0.0.1:0", "--console", "127.0.0.1:0") as process:
         assert process.stdout is not None
@@ -92,7 +92,7 @@ def test_the_console_is_served_beside_the_reader_pages(archived: Weboid) -> None
 
 def test_accounts_are_added_listed_and_removed(tmp_path: Path) -> None:
     """By name, role and password; a link signs in; the last administrator stays."""
-    weboid = Weboid(tmp_path, tmp_path / "unused.toml")
+    weboid = WeboidRunner(tmp_path, tmp_path / "unused.toml")
     (tmp_path / "password").write_text("a long enough one\n")
 
     added = weboid.run("console", "user", "Ada", "--role", "admin", "--password-file", "password", "--link", "--json")

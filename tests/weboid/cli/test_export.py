@@ -32,8 +32,8 @@ from core.page_manifest import PageResource, VisitOutcome
 from core.timestamps import warc_date
 from tests.playback.replay.sanitizer.test_html_document import VECTORS
 from tests.playback.replay.test_replay_in_browser import LEAKY
-from tests.support.http_listener import Listener, ReceivedRequest, StubResponse
-from tests.support.playback_fixtures import NOW, Browser, CollectionBuilder, Leaks, browser, leak_listener, leaks, png  # noqa: F401 fixtures
+from tests.support.http_listener import HttpListener, ReceivedRequest, StubResponse
+from tests.support.playback_fixtures import NOW, CollectionBuilder, HeadlessBrowser, LeakListener, png
 from tests.support.signing_authorities import SigningAuthority
 from warc.index.database import open_database
 from warc.index.sqlite import SqliteCaptureIndex
@@ -482,7 +482,7 @@ def test_a_take_down_begins_an_interrupted_export_again(layout: Layout, authorit
         asked.append(request)
         return StubResponse(200, authority.stamp(request.body)) if len(asked) in (1, 3, 4) else StubResponse(500)
 
-    with Listener.running(stamp_once) as listener:
+    with HttpListener.running(stamp_once) as listener:
         words = ("--sign", "--sign-key", key, "--timestamp-url", listener.address)
         with pytest.raises(UnavailableError, match="authority"):
             export(layout, *words)
@@ -637,8 +637,8 @@ def test_a_framed_document_is_in_the_file(page_builder: CollectionBuilder) -> No
 @pytest.mark.parametrize("form", ["dom", "source"])
 def test_a_file_of_a_hostile_page_runs_nothing_and_asks_nobody(
     page_builder: CollectionBuilder,
-    browser: Browser,  # noqa: F811
-    leaks: Leaks,  # noqa: F811
+    browser: HeadlessBrowser,
+    leaks: LeakListener,
     form: str,
 ) -> None:
     """Opened from a disk, where no server's policy protects its reader; words and pictures are shown."""

@@ -15,7 +15,7 @@ from core.errors import CollectionInUseError, CollectionVersionError, IndexUnava
 from core.layout import Layout
 from net.postgres_client import PostgresConnection
 from tests.support.polling import wait_until
-from tests.support.proxy_fixtures import Origin, Proxy, ok
+from tests.support.proxy_fixtures import ProxyInProcess, ScriptedOrigin, ok
 from tests.support.services.redis_server import RedisServer
 from tests.warc.index.test_sqlite import contents
 from tests.warc.test_file_check import fetch
@@ -53,7 +53,7 @@ def chosen(settings: Settings, database_url: str, redis_server: RedisServer, tmp
     )
 
 
-Launch = Callable[[], Proxy]
+Launch = Callable[[], ProxyInProcess]
 
 
 @pytest.fixture
@@ -62,8 +62,8 @@ def launch(tmp_path: Path, chosen: Settings, layout: Layout) -> Iterator[Launch]
     numbers = count()
     with ExitStack() as stack:
 
-        def launcher() -> Proxy:
-            proxy = Proxy(layout, chosen, f"proxy{next(numbers)}", tmp_path)
+        def launcher() -> ProxyInProcess:
+            proxy = ProxyInProcess(layout, chosen, f"proxy{next(numbers)}", tmp_path)
             stack.callback(proxy.stop)
             return proxy
 
@@ -71,7 +71,7 @@ def launch(tmp_path: Path, chosen: Settings, layout: Layout) -> Iterator[Launch]
 
 
 @pytest.fixture
-async def sound(launch: Launch, origin: Origin, layout: Layout) -> Layout:
+async def sound(launch: Launch, origin: ScriptedOrigin, layout: Layout) -> Layout:
     """A collection that two proxies have written."""
     origin.answers = {path: ok(path[1:2].encode()) for path in ("/a", "/b", "/a-again")}
     one, two = launch(), launch()

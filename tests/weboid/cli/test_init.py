@@ -14,25 +14,25 @@ import pytest
 from crawler.frontier.base import AddResult
 from crawler.run.crawl_run import RunSummary
 from crawler.worker.crawl_events import FileRecovered, PageSkipped
-from tests.support.commands import WEBOID, Weboid
+from tests.support.commands import WEBOID, WeboidRunner
 from weboid.cli.support.run_output import RunReporter
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Weboid:
+def own(tmp_path: Path) -> WeboidRunner:
     """Commands in a folder without a collection."""
-    return Weboid(tmp_path, tmp_path / "profile.toml")
+    return WeboidRunner(tmp_path, tmp_path / "profile.toml")
 
 
 @pytest.fixture
-def config(own: Weboid) -> Path:
+def config(own: WeboidRunner) -> Path:
     """The file that `weboid init` writes."""
     ran = own.call("init", "--contact", "me@example.org", "--archive", "wayback")
     assert (ran.code, ran.err) == (0, "")
     return own.collection / "weboid.toml"
 
 
-def test_init_writes_a_file_that_has_no_errors(own: Weboid, config: Path) -> None:
+def test_init_writes_a_file_that_has_no_errors(own: WeboidRunner, config: Path) -> None:
     """The answers hold, and the collection can be used at once."""
     shown = own.call("config", "show", str(config), "--changed", "--json")
     checked = own.call("config", "check")
@@ -45,7 +45,7 @@ def test_init_writes_a_file_that_has_no_errors(own: Weboid, config: Path) -> Non
 
 
 @pytest.mark.slow
-def test_a_wrong_answer_at_the_terminal_is_asked_for_again(own: Weboid) -> None:
+def test_a_wrong_answer_at_the_terminal_is_asked_for_again(own: WeboidRunner) -> None:
     """Each as soon as it is given, with what would be right."""
     keyboard, terminal = os.openpty()
     os.write(keyboard, b"me@\nme@example.org\n\nwaybak\nwayback\n")
@@ -61,7 +61,7 @@ def test_a_wrong_answer_at_the_terminal_is_asked_for_again(own: Weboid) -> None:
     assert "such as https://example.org/bot" in ran.stdout + ran.stderr
 
 
-def test_a_folder_that_cannot_be_written_is_named_with_the_next_step(own: Weboid) -> None:
+def test_a_folder_that_cannot_be_written_is_named_with_the_next_step(own: WeboidRunner) -> None:
     """By `init` and by `archive`, which make collections."""
     (own.folder / "notes.txt").write_text("no folder")
     place = "notes.txt/collection"
@@ -86,7 +86,7 @@ def test_a_folder_that_cannot_be_written_is_named_with_the_next_step(own: Weboid
     ],
 )
 def test_a_wrong_option_in_the_file_is_found_by_the_check_and_by_the_command(
-    own: Weboid, config: Path, line: str, message: str
+    own: WeboidRunner, config: Path, line: str, message: str
 ) -> None:
     """Types and addresses, with their line, before anything is started."""
     config.write_text(f"[serve]\n{line}\n")
@@ -98,7 +98,7 @@ def test_a_wrong_option_in_the_file_is_found_by_the_check_and_by_the_command(
     assert f"line 2: [serve] {message}" in started.err
 
 
-def test_numbers_and_dates_are_read_as_on_the_command_line(own: Weboid, config: Path) -> None:
+def test_numbers_and_dates_are_read_as_on_the_command_line(own: WeboidRunner, config: Path) -> None:
     """A duration without a unit is in seconds."""
     config.write_text("[crawl]\ntime_limit = 90\nlimit = 5\n[export]\nsince = 2026-12-31\n")
 
@@ -108,7 +108,7 @@ def test_numbers_and_dates_are_read_as_on_the_command_line(own: Weboid, config: 
     assert ran.events[0]["budgets"] == ["5 pages", "1 min 30 s"]
 
 
-def test_every_example_in_the_file_is_valid(own: Weboid, config: Path) -> None:
+def test_every_example_in_the_file_is_valid(own: WeboidRunner, config: Path) -> None:
     """Taking a comment sign away never makes an error."""
     lines = config.read_text().splitlines()
     examples = [
@@ -119,7 +119,7 @@ def test_every_example_in_the_file_is_valid(own: Weboid, config: Path) -> None:
     assert own.call("config", "check").out == f"{Path('collection/weboid.toml')}: no errors.\n"
 
 
-def test_an_existing_file_is_kept_unless_force_is_given(own: Weboid, config: Path) -> None:
+def test_an_existing_file_is_kept_unless_force_is_given(own: WeboidRunner, config: Path) -> None:
     """Nobody's settings are lost."""
     config.write_text("# mine\n")
 
@@ -132,13 +132,13 @@ def test_an_existing_file_is_kept_unless_force_is_given(own: Weboid, config: Pat
 
 
 @pytest.mark.parametrize(("option", "value"), [("--archive", "nowhere"), ("--contact", "no address")])
-def test_an_invalid_answer_writes_nothing(own: Weboid, option: str, value: str) -> None:
+def test_an_invalid_answer_writes_nothing(own: WeboidRunner, option: str, value: str) -> None:
     """The error names what would be right."""
     assert own.call("init", option, value).code == 2
     assert not (own.collection / "weboid.toml").exists()
 
 
-def test_commands_take_settings_and_seeds_from_the_file(own: Weboid, config: Path) -> None:
+def test_commands_take_settings_and_seeds_from_the_file(own: WeboidRunner, config: Path) -> None:
     """`crawl` without arguments crawls the seeds, each scope as a crawl of its own."""
     with config.open("a") as file:
         file.write(
@@ -155,7 +155,7 @@ def test_commands_take_settings_and_seeds_from_the_file(own: Weboid, config: Pat
     assert [each["url"] for each in named.events[0]["seeds"]] == ["https://c.example/"]
 
 
-def test_a_preset_on_the_command_line_lies_below_the_file(own: Weboid, config: Path) -> None:
+def test_a_preset_on_the_command_line_lies_below_the_file(own: WeboidRunner, config: Path) -> None:
     """The environment names one, too, and the collection."""
     config.write_text('[policy]\nrobots = "ignore"\n')
 
@@ -165,7 +165,7 @@ def test_a_preset_on_the_command_line_lies_below_the_file(own: Weboid, config: P
     assert ran.events[0]["scope"] == "The page of the seed alone."
 
 
-def test_config_show_names_the_source_of_each_setting(own: Weboid, config: Path) -> None:
+def test_config_show_names_the_source_of_each_setting(own: WeboidRunner, config: Path) -> None:
     """The file, the preset below it, or the default."""
     config.write_text('extends = "wiki"\n[visit]\ndom = false\n')
 
@@ -177,7 +177,7 @@ def test_config_show_names_the_source_of_each_setting(own: Weboid, config: Path)
     assert sources["visit", "store"] == "default"
 
 
-def test_an_option_of_a_command_is_checked_with_its_line(own: Weboid, config: Path) -> None:
+def test_an_option_of_a_command_is_checked_with_its_line(own: WeboidRunner, config: Path) -> None:
     """Unknown ones when the command starts, and by `config check`; invalid values, too."""
     config.write_text("[serve]\nprot = 1\n")
     started = own.call("serve")
@@ -201,7 +201,7 @@ def test_an_option_of_a_command_is_checked_with_its_line(own: Weboid, config: Pa
         ("[visit]\ntimeout_s = 1\ntimeout_s = 2\n", "(at line 3,"),
     ],
 )
-def test_a_wrong_file_is_reported_with_its_line(own: Weboid, config: Path, text: str, message: str) -> None:
+def test_a_wrong_file_is_reported_with_its_line(own: WeboidRunner, config: Path, text: str, message: str) -> None:
     """By `config check`, and by a command that uses the settings."""
     config.write_text(text)
     for ran in (own.call("config", "check"), own.call("archive", "https://a.example/")):
@@ -209,7 +209,7 @@ def test_a_wrong_file_is_reported_with_its_line(own: Weboid, config: Path, text:
         assert message in ran.out + ran.err
 
 
-def test_the_schema_accepts_what_init_writes(own: Weboid, config: Path) -> None:
+def test_the_schema_accepts_what_init_writes(own: WeboidRunner, config: Path) -> None:
     """And refuses a key that does not exist."""
     schema = json.loads(own.call("config", "show", "--schema").out)
     document = tomllib.loads(config.read_text())
@@ -246,7 +246,7 @@ def test_the_schema_accepts_what_init_writes(own: Weboid, config: Path) -> None:
         ("-w", "'-w'. Use --workers."),
     ],
 )
-def test_options_of_browsertrix_are_answered_with_ours(own: Weboid, option: str, hint: str) -> None:
+def test_options_of_browsertrix_are_answered_with_ours(own: WeboidRunner, option: str, hint: str) -> None:
     """Those that have no equal here; other commands know nothing of them."""
     crawl = own.call("crawl", "https://a.example/", option, "x")
     other = own.call("wiki", "ls", option, "x")
@@ -256,7 +256,7 @@ def test_options_of_browsertrix_are_answered_with_ours(own: Weboid, option: str,
     assert hint not in other.err
 
 
-def test_every_foreign_option_of_a_command_line_is_answered_at_once(own: Weboid) -> None:
+def test_every_foreign_option_of_a_command_line_is_answered_at_once(own: WeboidRunner) -> None:
     """`archive` names the options that `crawl` has; what click suggests has no former names."""
     crawl = own.call("crawl", "https://a.example/", "--text", "to-pages", "--lang=de", "--limit", "3", "--logging", "x")
     archive = own.call("archive", "https://a.example/", "--generateWACZ", "--scopeType", "host", "--depth", "1")
@@ -280,7 +280,7 @@ def test_every_foreign_option_of_a_command_line_is_answered_at_once(own: Weboid)
         ),
     ],
 )
-def test_values_of_browsertrix_are_answered_with_ours(own: Weboid, words: tuple[str, ...], answer: str) -> None:
+def test_values_of_browsertrix_are_answered_with_ours(own: WeboidRunner, words: tuple[str, ...], answer: str) -> None:
     """A sitemap is no seed, whose whole folder would be crawled."""
     ran = own.call("crawl", "https://a.example/docs/", *words, "--dry-run")
 
@@ -288,7 +288,7 @@ def test_values_of_browsertrix_are_answered_with_ours(own: Weboid, words: tuple[
     assert answer in ran.err
 
 
-def test_options_of_browsertrix_that_have_an_equal_work(own: Weboid, tmp_path: Path) -> None:
+def test_options_of_browsertrix_that_have_an_equal_work(own: WeboidRunner, tmp_path: Path) -> None:
     """As do those that had other names here."""
     seeds = tmp_path / "seeds.txt"
     seeds.write_text("https://b.example/\n")
@@ -301,7 +301,7 @@ def test_options_of_browsertrix_that_have_an_equal_work(own: Weboid, tmp_path: P
     assert "3 pages, 1.0 GB, 2 h" in ran.out
 
 
-def test_a_dry_run_of_a_list_is_json_for_machines(own: Weboid) -> None:
+def test_a_dry_run_of_a_list_is_json_for_machines(own: WeboidRunner) -> None:
     """As every other line of the command."""
     ran = own.call("archive", "https://a.example/", "https://b.example/", "--dry-run", "--json")
 
@@ -320,7 +320,7 @@ def test_a_quiet_run_reports_lost_records_only(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.slow
-def test_log_lines_can_be_json(own: Weboid) -> None:
+def test_log_lines_can_be_json(own: WeboidRunner) -> None:
     """One object for each; `WEBOID_LOG_FORMAT` sets it for services."""
     environment = {**os.environ, "WEBOID_LOG_FORMAT": "json"}
     code = "import logging; from weboid.cli.main import weboid; "
@@ -332,7 +332,7 @@ def test_log_lines_can_be_json(own: Weboid) -> None:
     assert (line["level"], line["logger"], line["message"]) == ("warning", "a", "it is")
 
 
-def test_the_version_names_browser_and_libraries(own: Weboid) -> None:
+def test_the_version_names_browser_and_libraries(own: WeboidRunner) -> None:
     """What a report of a fault needs."""
     ran = own.call("--version")
 
@@ -343,7 +343,7 @@ def test_the_version_names_browser_and_libraries(own: Weboid) -> None:
 
 
 @pytest.mark.parametrize(("verb", "ours"), [("list", "ls"), ("remove", "rm"), ("delete", "rm")])
-def test_verbs_of_other_programs_are_understood(own: Weboid, verb: str, ours: str) -> None:
+def test_verbs_of_other_programs_are_understood(own: WeboidRunner, verb: str, ours: str) -> None:
     """The help names one verb for one thing."""
     theirs = own.call("policy", verb, "--help")
 
@@ -352,7 +352,7 @@ def test_verbs_of_other_programs_are_understood(own: Weboid, verb: str, ours: st
     assert verb not in own.call("policy", "--help").out.split("Commands:")[1]
 
 
-def test_a_value_that_an_option_refuses_is_reported_with_its_line(own: Weboid) -> None:
+def test_a_value_that_an_option_refuses_is_reported_with_its_line(own: WeboidRunner) -> None:
     """The value of weboid.toml; one on the command line is reported as usual, and overrides it."""
     own.collection.mkdir()
     (own.collection / "weboid.toml").write_text('[crawl]\n\nlimit = "x"\n')

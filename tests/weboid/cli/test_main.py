@@ -9,21 +9,21 @@ import pytest
 from core.clock import SystemClock
 from core.layout import Layout
 from crawler.collection import make_collection
-from tests.support.commands import WEBOID, Weboid
+from tests.support.commands import WEBOID, WeboidRunner
 from weboid.cli import main as cli_main
 from weboid.cli.support.commands import ExitCode
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Weboid:
+def own(tmp_path: Path) -> WeboidRunner:
     """Commands in a folder with an empty collection."""
-    made = Weboid(tmp_path, tmp_path / "profile.toml")
+    made = WeboidRunner(tmp_path, tmp_path / "profile.toml")
     make_collection(Layout(made.collection), SystemClock())
     return made
 
 
 @pytest.mark.slow
-def test_a_command_whose_output_is_cut_off_has_succeeded(own: Weboid) -> None:
+def test_a_command_whose_output_is_cut_off_has_succeeded(own: WeboidRunner) -> None:
     """As with `| head -1` in a script with `set -o pipefail`: the reader has what it wants."""
     words = [str(WEBOID), "config", "show"]
     with subprocess.Popen(words, cwd=own.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0) as running:
@@ -39,7 +39,7 @@ def test_a_command_whose_output_is_cut_off_has_succeeded(own: Weboid) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
-def test_a_closed_standard_stream_is_an_empty_one(own: Weboid, closed: str) -> None:
+def test_a_closed_standard_stream_is_an_empty_one(own: WeboidRunner, closed: str) -> None:
     """No file that is opened later gets its number, and the command ends well."""
     command = f'"{WEBOID}" status --collection "{own.collection}" {closed}'
     ran = subprocess.run(["sh", "-c", command], cwd=own.folder, capture_output=True, text=True, check=False)
@@ -49,7 +49,7 @@ def test_a_closed_standard_stream_is_an_empty_one(own: Weboid, closed: str) -> N
 
 
 @pytest.mark.slow
-def test_output_to_a_full_disk_is_reported_in_a_line(own: Weboid) -> None:
+def test_output_to_a_full_disk_is_reported_in_a_line(own: WeboidRunner) -> None:
     """With the exit code of a full disk; Linux has a device for it."""
     with Path("/dev/full").open("wb") as full:
         ran = subprocess.run(
@@ -61,7 +61,7 @@ def test_output_to_a_full_disk_is_reported_in_a_line(own: Weboid) -> None:
 
 
 @pytest.mark.slow
-def test_a_frontier_on_a_full_disk_is_reported_as_such(own: Weboid) -> None:
+def test_a_frontier_on_a_full_disk_is_reported_as_such(own: WeboidRunner) -> None:
     """SQLite says only that there was an I/O error: it cannot enlarge its shared memory."""
     assert own.call("crawl", "add", "https://a.example/").code == ExitCode.OK
     small = own.folder / "small"
@@ -80,7 +80,7 @@ def test_a_frontier_on_a_full_disk_is_reported_as_such(own: Weboid) -> None:
     assert ran.stderr.endswith("Free some space, then run the command again.\n")
 
 
-def test_a_database_that_cannot_be_written_is_reported_in_a_line(own: Weboid) -> None:
+def test_a_database_that_cannot_be_written_is_reported_in_a_line(own: WeboidRunner) -> None:
     """`webhooks ls` makes its tables; here a folder is in their place."""
     own.collection.joinpath("db", "webhooks.sqlite").mkdir(parents=True)
 
@@ -95,7 +95,7 @@ _NO_RIGHTS = ("setpriv", "--inh-caps=-all", "--bounding-set=-all")  # root witho
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", ["status", "archive https://a.example/", "config check"])
-def test_a_collection_of_another_user_is_reported_in_a_line(own: Weboid, words: str) -> None:
+def test_a_collection_of_another_user_is_reported_in_a_line(own: WeboidRunner, words: str) -> None:
     """Not even the configuration can be looked for in it."""
     command = [*(_NO_RIGHTS if os.geteuid() == 0 else ()), str(WEBOID), *words.split()]
     own.collection.chmod(0)
@@ -109,7 +109,7 @@ def test_a_collection_of_another_user_is_reported_in_a_line(own: Weboid, words: 
 
 
 @pytest.mark.slow
-def test_a_cache_that_cannot_be_deleted_is_reported(own: Weboid) -> None:
+def test_a_cache_that_cannot_be_deleted_is_reported(own: WeboidRunner) -> None:
     """A script does not take it for an empty cache."""
     folder = own.collection / "cache" / "playback" / "ab"
     folder.mkdir(parents=True)
@@ -133,7 +133,7 @@ def test_a_cache_that_cannot_be_deleted_is_reported(own: Weboid) -> None:
         ("serve --window-days many", "'many' is not a number."),
     ],
 )
-def test_numbers_are_asked_for_in_plain_words(own: Weboid, words: str, message: str) -> None:
+def test_numbers_are_asked_for_in_plain_words(own: WeboidRunner, words: str, message: str) -> None:
     """Not by the names of click's types."""
     ran = own.call(*words.split())
 
@@ -148,7 +148,9 @@ def test_numbers_are_asked_for_in_plain_words(own: Weboid, words: str, message: 
         ("a" * 300, ExitCode.INPUT, "weboid.toml: File name too long."),
     ],
 )
-def test_a_path_that_is_too_long_is_reported_in_a_line(own: Weboid, folder: str, code: ExitCode, message: str) -> None:
+def test_a_path_that_is_too_long_is_reported_in_a_line(
+    own: WeboidRunner, folder: str, code: ExitCode, message: str
+) -> None:
     """SQLite opens no longer ones, the file system no such names."""
     ran = own.call("init", "--collection", folder)
 
@@ -157,7 +159,7 @@ def test_a_path_that_is_too_long_is_reported_in_a_line(own: Weboid, folder: str,
     assert "Traceback" not in ran.err
 
 
-def test_a_fault_of_the_program_has_an_exit_code_of_its_own(own: Weboid, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_the_program_has_an_exit_code_of_its_own(own: WeboidRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     """No script takes it for a page that failed; the lines are for a report."""
 
     def broken(*_: object, **_more: object) -> None:

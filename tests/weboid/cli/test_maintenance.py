@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import loopback
-from tests.support.commands import Ran, Weboid, profile_for
+from tests.support.commands import CommandResult, WeboidRunner, profile_for
 from tests.support.services.clamav import ClamdServer
 from tests.support.services.ports import free_port
 from tests.support.sites.web import TestWeb
@@ -22,22 +22,22 @@ PLAIN, EMPTY = f"{RULES}/page/plain", f"{RULES}/broken/empty"
 
 
 @pytest.fixture(scope="module")
-def archived(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> tuple[Weboid, Ran]:
+def archived(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> tuple[WeboidRunner, CommandResult]:
     """Three pages, archived without a terminal; nobody may change them."""
     folder = tmp_path_factory.mktemp("archived")
-    weboid = Weboid(folder, profile_for(web, folder / "profile.toml"))
+    weboid = WeboidRunner(folder, profile_for(web, folder / "profile.toml"))
     urls = (PLAIN, f"{RULES}/status/404", EMPTY)
     return weboid, weboid.run("archive", "--profile", str(weboid.profile), *urls)
 
 
 @pytest.fixture
-def copied(archived: tuple[Weboid, Ran], tmp_path: Path) -> Weboid:
+def copied(archived: tuple[WeboidRunner, CommandResult], tmp_path: Path) -> WeboidRunner:
     """The command in a folder of its own with a copy of that collection."""
     shutil.copytree(archived[0].collection, tmp_path / "collection")
-    return Weboid(tmp_path, archived[0].profile)
+    return WeboidRunner(tmp_path, archived[0].profile)
 
 
-def test_a_terminal_less_run_prints_one_line_a_page(archived: tuple[Weboid, Ran]) -> None:
+def test_a_terminal_less_run_prints_one_line_a_page(archived: tuple[WeboidRunner, CommandResult]) -> None:
     """Outcome, status, records, bytes, seconds, URL; then the summary."""
     lines = archived[1].out.splitlines()
     pages = [line for line in lines if line.startswith("[")]
@@ -47,7 +47,7 @@ def test_a_terminal_less_run_prints_one_line_a_page(archived: tuple[Weboid, Ran]
     assert [line for line in lines if line.startswith("Pages: 2 complete, 1 failed.")]
 
 
-def test_status_counts_what_the_collection_holds(archived: tuple[Weboid, Ran]) -> None:
+def test_status_counts_what_the_collection_holds(archived: tuple[WeboidRunner, CommandResult]) -> None:
     """Pages by outcome, captures by type, what is left, for people and for machines."""
     weboid = archived[0]
     status = json.loads(weboid.call("status", "--json").out)
@@ -63,7 +63,7 @@ def test_status_counts_what_the_collection_holds(archived: tuple[Weboid, Ran]) -
     assert EMPTY in text
 
 
-def test_the_index_is_made_again_as_it_was(copied: Weboid) -> None:
+def test_the_index_is_made_again_as_it_was(copied: WeboidRunner) -> None:
     """`collection rebuild` reads nothing but the WARCs."""
     query = "SELECT url, captured_ms, record_type, digest, filename, offset FROM captures"
     before = index(copied.collection, f"{query} ORDER BY filename, offset")
@@ -76,7 +76,7 @@ def test_the_index_is_made_again_as_it_was(copied: Weboid) -> None:
     assert index(copied.collection, f"{query} ORDER BY filename, offset") == before
 
 
-def test_the_doctor_starts_what_it_reports(copied: Weboid, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_starts_what_it_reports(copied: WeboidRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     """Browser, sandbox, proxy, replay, disk: each found well, or with its remedy.
 
     A collection that all users can read, as older releases made them, gets a warning; so does a
@@ -105,7 +105,7 @@ def test_the_doctor_starts_what_it_reports(copied: Weboid, monkeypatch: pytest.M
     assert "does not answer" in findings["scanner"]["text"]
 
 
-def test_what_was_archived_is_scanned_after_the_run(copied: Weboid, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_archived_is_scanned_after_the_run(copied: WeboidRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where clamd is found, and unless --no-scan says otherwise."""
     clamd = ClamdServer()
     try:
@@ -118,7 +118,9 @@ def test_what_was_archived_is_scanned_after_the_run(copied: Weboid, monkeypatch:
     assert "scanned with ClamAV" in ran.err
 
 
-def test_the_doctor_says_what_to_do_about_a_missing_browser(weboid: Weboid, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_says_what_to_do_about_a_missing_browser(
+    weboid: WeboidRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The exit code says that something must be installed; the text says what."""
     monkeypatch.delenv("WEBOID_BROWSER", raising=False)
     profile = weboid.folder / "lost.toml"
@@ -133,7 +135,7 @@ def test_the_doctor_says_what_to_do_about_a_missing_browser(weboid: Weboid, monk
 
 
 def test_the_doctor_says_what_to_do_about_a_program_that_is_no_browser(
-    weboid: Weboid, monkeypatch: pytest.MonkeyPatch
+    weboid: WeboidRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And about stores that options or variables name."""
     monkeypatch.delenv("WEBOID_BROWSER", raising=False)
@@ -150,7 +152,7 @@ def test_the_doctor_says_what_to_do_about_a_program_that_is_no_browser(
 
 
 @pytest.mark.playback
-def test_serve_prints_one_address_and_shows_what_is_being_archived(copied: Weboid) -> None:
+def test_serve_prints_one_address_and_shows_what_is_being_archived(copied: WeboidRunner) -> None:
     """The copy is there while the collection is in use; SIGTERM ends front and replay."""
     url = PLAIN
     process = copied.start("serve", "--listen", "127.0.0.1:0")
@@ -172,7 +174,7 @@ def test_serve_prints_one_address_and_shows_what_is_being_archived(copied: Weboi
 
 
 @pytest.mark.parametrize("command", ["status", "serve"])
-def test_what_is_no_collection_is_refused_with_a_sentence(weboid: Weboid, command: str) -> None:
+def test_what_is_no_collection_is_refused_with_a_sentence(weboid: WeboidRunner, command: str) -> None:
     """Nothing is made by looking."""
     ran = weboid.call(command, "--collection", "nowhere")
 
@@ -181,7 +183,7 @@ def test_what_is_no_collection_is_refused_with_a_sentence(weboid: Weboid, comman
     assert not Path(weboid.folder / "nowhere").exists()
 
 
-def test_an_unknown_setting_is_named(weboid: Weboid) -> None:
+def test_an_unknown_setting_is_named(weboid: WeboidRunner) -> None:
     """A typing error in a profile is never a default."""
     profile = weboid.folder / "typo.toml"
     profile.write_text("[visit]\ntimeout = 5\n")
@@ -192,7 +194,7 @@ def test_an_unknown_setting_is_named(weboid: Weboid) -> None:
     assert not weboid.collection.exists()
 
 
-def test_a_dry_run_does_nothing(weboid: Weboid) -> None:
+def test_a_dry_run_does_nothing(weboid: WeboidRunner) -> None:
     """It reads the list and says what would be done."""
     ran = weboid.call("archive", "--dry-run", f"{RULES}/page/plain", "no url")
 
@@ -201,7 +203,7 @@ def test_a_dry_run_does_nothing(weboid: Weboid) -> None:
     assert not weboid.collection.exists()
 
 
-def test_a_page_is_archived_again_when_it_is_due_and_readers_see_both(weboid_with: Callable[..., Weboid]) -> None:
+def test_a_page_is_archived_again_when_it_is_due_and_readers_see_both(weboid_with: Callable[..., WeboidRunner]) -> None:
     """`[recrawl] every`, a run that stays, and the list of captures that the front shows."""
     weboid = weboid_with(recrawl={"every": "2s"}, policy={"robots": "ignore"})
     url = f"{RULES}/page/plain"

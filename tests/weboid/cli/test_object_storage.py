@@ -15,7 +15,7 @@ import pytest
 from core.layout import Layout
 from core.page_manifest import PageResource
 from core.timestamps import timestamp14
-from tests.support.commands import Weboid, profile_for
+from tests.support.commands import WeboidRunner, profile_for
 from tests.support.playback_fixtures import NOW, CollectionBuilder, png, running_replay
 from tests.support.services.s3_server import S3Server, s3  # noqa: F401 fixture
 from tests.support.sites.web import TestWeb
@@ -30,19 +30,19 @@ pytestmark = [pytest.mark.browser, pytest.mark.proxy]
 
 
 @pytest.fixture
-def weboid(s3: S3Server, web: TestWeb, tmp_path: Path) -> Iterator[Weboid]:  # noqa: F811 fixture
+def weboid(s3: S3Server, web: TestWeb, tmp_path: Path) -> Iterator[WeboidRunner]:  # noqa: F811 fixture
     """The command with a profile that names a bucket, without local copies."""
     settings = s3.settings()
     storage = {"url": settings.url, "endpoint_url": settings.endpoint_url, "keep_local": "0s"}
-    yield Weboid(tmp_path, profile_for(web, tmp_path / "profile.toml", storage=storage))
+    yield WeboidRunner(tmp_path, profile_for(web, tmp_path / "profile.toml", storage=storage))
     s3.relay.come_back()
 
 
-def _local(weboid: Weboid) -> list[str]:
+def _local(weboid: WeboidRunner) -> list[str]:
     return [path.name for path in Layout(weboid.collection).archive.glob("*.warc.gz")]
 
 
-def test_a_run_during_an_outage_loses_nothing(s3: S3Server, weboid: Weboid) -> None:  # noqa: F811 fixture
+def test_a_run_during_an_outage_loses_nothing(s3: S3Server, weboid: WeboidRunner) -> None:  # noqa: F811 fixture
     """Pages are archived while the bucket is away; what waits is shown, uploaded later, and everything uses it."""
     profile = ("--profile", str(weboid.profile))
     s3.relay.leave()
@@ -76,7 +76,7 @@ def test_a_run_during_an_outage_loses_nothing(s3: S3Server, weboid: Weboid) -> N
     assert "Uploads" in weboid.call("status", *profile).out
 
 
-def test_an_upload_that_was_killed_continues(s3: S3Server, weboid: Weboid) -> None:  # noqa: F811 fixture
+def test_an_upload_that_was_killed_continues(s3: S3Server, weboid: WeboidRunner) -> None:  # noqa: F811 fixture
     """After kill -9 between two parts the command finishes the upload, and only then the file goes."""
     with closing(CollectionBuilder(weboid.collection)) as builder:
         body = random.Random(1).randbytes(18 << 20)
@@ -96,7 +96,7 @@ def test_an_upload_that_was_killed_continues(s3: S3Server, weboid: Weboid) -> No
     assert weboid.call("verify", "collection").code == 0
 
 
-def test_copies_are_replayed_from_the_bucket(s3: S3Server, weboid: Weboid) -> None:  # noqa: F811 fixture
+def test_copies_are_replayed_from_the_bucket(s3: S3Server, weboid: WeboidRunner) -> None:  # noqa: F811 fixture
     """Page and picture come from the bucket; what is in the cache also while it is away, all else is a 503."""
     with closing(CollectionBuilder(weboid.collection)) as builder:
         builder.page("https://a.example/", "<p>wombats<img src=/a.png>")
@@ -115,7 +115,7 @@ def test_copies_are_replayed_from_the_bucket(s3: S3Server, weboid: Weboid) -> No
         assert replay.get(f"/c/{timestamp14(NOW)}im_/https://a.example/a.png").status == 200
 
 
-def test_a_bucket_is_named_or_refused(weboid: Weboid) -> None:
+def test_a_bucket_is_named_or_refused(weboid: WeboidRunner) -> None:
     """Without a bucket there is nothing to upload; a malformed address is an error of the setting."""
     with closing(CollectionBuilder(weboid.collection)) as builder:
         builder.layout.marker.write_text("version = 1\n")
@@ -126,7 +126,7 @@ def test_a_bucket_is_named_or_refused(weboid: Weboid) -> None:
     assert "keep_local" in weboid.call("collection", "upload").err
 
 
-def test_an_erasure_replaces_the_object(s3: S3Server, weboid: Weboid) -> None:  # noqa: F811 fixture
+def test_an_erasure_replaces_the_object(s3: S3Server, weboid: WeboidRunner) -> None:  # noqa: F811 fixture
     """While the bucket is away the command says that it waits; the next one puts the tombstone there."""
     with closing(CollectionBuilder(weboid.collection)) as builder:
         for name in ("gone", "stays", "later"):
@@ -152,7 +152,7 @@ def test_an_erasure_replaces_the_object(s3: S3Server, weboid: Weboid) -> None:  
     assert objects["captures-later.warc.gz"] != objects["captures-stays.warc.gz"]
 
 
-def test_an_import_knows_files_in_the_bucket(weboid: Weboid, tmp_path: Path) -> None:
+def test_an_import_knows_files_in_the_bucket(weboid: WeboidRunner, tmp_path: Path) -> None:
     """A file that was imported is not imported again when only its object is left."""
     with closing(CollectionBuilder(tmp_path / "other")) as builder:
         builder.response("https://a.example/", b"words", warc="captures-0.warc.gz")
@@ -166,7 +166,7 @@ def test_an_import_knows_files_in_the_bucket(weboid: Weboid, tmp_path: Path) -> 
     assert weboid.call("verify", "collection").code == 0
 
 
-def test_checks_report_that_the_bucket_is_away(s3: S3Server, weboid: Weboid) -> None:  # noqa: F811 fixture
+def test_checks_report_that_the_bucket_is_away(s3: S3Server, weboid: WeboidRunner) -> None:  # noqa: F811 fixture
     """It is no damage: they end as without any other service, also where the cache has some of the page."""
     with closing(CollectionBuilder(weboid.collection)) as builder:
         at = NOW + timedelta(minutes=1)

@@ -10,8 +10,8 @@ import pytest
 
 from core.layout import COLLECTION_VERSION, Layout
 from tests.support import loopback
-from tests.support.browser_screen import Screen
-from tests.support.commands import Weboid, profile_for
+from tests.support.browser_screen import BrowserScreen
+from tests.support.commands import WeboidRunner, profile_for
 from tests.support.services.ports import free_port
 from tests.support.sites.web import TestWeb
 from tests.weboid.cli.test_console import plain_page, running
@@ -20,9 +20,9 @@ TOKEN = "a-secret-of-internal-callers-0123456789"
 PAGE = "/links/api/page?dbname=dewiki@WMF&curid=7"
 
 
-def made(folder: Path) -> Weboid:
+def made(folder: Path) -> WeboidRunner:
     """Commands on an empty collection."""
-    weboid = Weboid(folder, folder / "profile.toml")
+    weboid = WeboidRunner(folder, folder / "profile.toml")
     layout = Layout(weboid.collection)
     layout.archive.mkdir(parents=True)
     layout.databases.mkdir()
@@ -31,13 +31,13 @@ def made(folder: Path) -> Weboid:
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Weboid:
+def own(tmp_path: Path) -> WeboidRunner:
     """Commands on an empty collection of one test."""
     return made(tmp_path)
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Weboid, int]]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[WeboidRunner, int]]:
     """An empty collection that is served, and the port of its pages."""
     weboid, port = made(tmp_path_factory.mktemp("served")), free_port()
     (weboid.folder / "token").write_text(TOKEN + "\n")
@@ -56,7 +56,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Weboid, i
 
 @pytest.mark.playback
 @pytest.mark.slow
-def test_serve_shows_a_registry_that_is_begun_meanwhile(served: tuple[Weboid, int]) -> None:
+def test_serve_shows_a_registry_that_is_begun_meanwhile(served: tuple[WeboidRunner, int]) -> None:
     """Nothing is restarted; internal callers ask as often as they like (W23)."""
     weboid, port = served
     address, internal = f"http://127.0.0.1:{port}", {"Authorization": f"Bearer {TOKEN}"}
@@ -76,7 +76,7 @@ def test_serve_shows_a_registry_that_is_begun_meanwhile(served: tuple[Weboid, in
 
 @pytest.mark.playback
 @pytest.mark.slow
-def test_copies_have_the_port_after_that_of_the_pages(served: tuple[Weboid, int]) -> None:
+def test_copies_have_the_port_after_that_of_the_pages(served: tuple[WeboidRunner, int]) -> None:
     """Addresses of copies that were cited lead there after a restart, too."""
     place = f"http://127.0.0.1:{served[1] + 1}/c/20260101000000/https://a.example/"
 
@@ -94,7 +94,9 @@ def test_copies_have_the_port_after_that_of_the_pages(served: tuple[Weboid, int]
         ("--no-replay", "", "--no-replay needs both"),
     ],
 )
-def test_what_is_no_rule_is_refused_before_anything_starts(option: str, value: str, message: str, own: Weboid) -> None:
+def test_what_is_no_rule_is_refused_before_anything_starts(
+    option: str, value: str, message: str, own: WeboidRunner
+) -> None:
     """With what to write instead."""
     ran = own.call("serve", "--listen", "127.0.0.1:0", option, *filter(None, [value]))
 
@@ -102,7 +104,7 @@ def test_what_is_no_rule_is_refused_before_anything_starts(option: str, value: s
     assert message in ran.err
 
 
-async def until(screen: Screen, expression: str) -> None:
+async def until(screen: BrowserScreen, expression: str) -> None:
     """Wait until it holds in a loaded page; pages that load one another meanwhile answer each for itself."""
     async with asyncio.timeout(120):
         while not await screen.value(f"document.readyState === 'complete' && !!{expression}"):
@@ -112,9 +114,9 @@ async def until(screen: Screen, expression: str) -> None:
 @pytest.mark.browser
 @pytest.mark.proxy
 @pytest.mark.asyncio(loop_scope="session")
-async def test_a_reader_saves_a_page_and_reads_the_copy(web: TestWeb, tmp_path: Path, screen: Screen) -> None:
+async def test_a_reader_saves_a_page_and_reads_the_copy(web: TestWeb, tmp_path: Path, screen: BrowserScreen) -> None:
     """From the page of a missing copy, by two buttons: the command's own worker archives it; Ctrl-C ends both."""
-    weboid = Weboid(tmp_path, profile_for(web, tmp_path / "profile.toml"))
+    weboid = WeboidRunner(tmp_path, profile_for(web, tmp_path / "profile.toml"))
     assert (await asyncio.to_thread(weboid.archive, plain_page(web))).code == 0
     words = ("serve", "--listen", "127.0.0.1:0", "--save", "--profile", str(weboid.profile))
     with running(weboid, *words) as process:

@@ -22,7 +22,7 @@ from core.timestamps import timestamp14, warc_date
 from crawler import collection
 from qa.check_store import find_checks, store_checks
 from qa.check_table import CheckedPage
-from tests.support.playback_fixtures import NOW, CollectionBuilder, Served, fetch, png, serving
+from tests.support.playback_fixtures import NOW, CollectionBuilder, ServedCollection, fetch, png, serving
 from tests.support.services.registries import open_registry
 from tests.weboid.cli.test_search import run as call
 from warc.checksums import add_missing_sums
@@ -152,7 +152,7 @@ def test_prove_finds_a_leak_and_says_where(layout: Layout, tmp_path: Path) -> No
     warm = tmp_path / "warm.json"
     with pytest.raises(InputError, match="No take-down"):
         run(layout, "prove", URL)
-    builder = _Built(layout)
+    builder = _BuiltCollection(layout)
     with serving(builder) as served:  # type: ignore[arg-type]
         origins = ["--front", served.front, "--replay", served.replay]
         run(layout, "prove", SMALL, "--before", str(warm), *origins)
@@ -164,7 +164,7 @@ def test_prove_finds_a_leak_and_says_where(layout: Layout, tmp_path: Path) -> No
         assert fetch(served.replay, f"/c/{timestamp14(NOW)}/{SMALL}").status == 451
 
 
-class _Built:
+class _BuiltCollection:
     """What `serving` needs of a builder."""
 
     def __init__(self, layout: Layout) -> None:
@@ -252,7 +252,7 @@ MOMENT = timestamp14(NOW)
 REPLAYED = f"/c/{MOMENT}mp_/{FOREIGN}"
 
 
-def _answers(served: Served) -> dict[str, str]:
+def _answers(served: ServedCollection) -> dict[str, str]:
     """Return the answers of the front and of replay by address."""
     asked = [
         "/", "/?q=foreign.example", "/?q=aunts&in=text", f"/url/{FOREIGN}", "/api/pages", f"/api/pages?url={FOREIGN}",

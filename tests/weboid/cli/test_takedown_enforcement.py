@@ -31,7 +31,7 @@ from playback.takedown_audit import (
     front_probes,
     traces_of,
 )
-from tests.support.playback_fixtures import NOW, CollectionBuilder, Reply, Served, fetch, png, serving
+from tests.support.playback_fixtures import NOW, CollectionBuilder, ServedCollection, StoredReply, fetch, png, serving
 from tests.support.polling import wait_until
 from tests.warc.index.test_database import copy
 from warc.index.database import open_database
@@ -43,10 +43,10 @@ AT = timestamp14(NOW)
 
 
 @dataclass
-class House:
+class RunningArchive:
     """A running archive, and its decisions."""
 
-    served: Served
+    served: ServedCollection
     layout: Layout
 
     @property
@@ -73,12 +73,12 @@ class House:
         with contextlib.closing(open_decisions(self.layout)) as store:
             book.lift_takedowns(store, [number], actor="anna", reason="done", now=_CLOCK.now())
 
-    def replay(self, target: str, **headers: str) -> Reply:
+    def replay(self, target: str, **headers: str) -> StoredReply:
         """Ask replay."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return fetch(self.served.replay, target, headers=named)
 
-    def front(self, target: str) -> Reply:
+    def front(self, target: str) -> StoredReply:
         """Ask the front."""
         return fetch(self.served.front, target)
 
@@ -110,14 +110,14 @@ class House:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningArchive]:
     """One archive for all tests here; each uses URLs of its own."""
     builder = CollectionBuilder(tmp_path_factory.mktemp("house") / "collection")
     with contextlib.closing(builder), serving(builder) as served:
-        yield House(served, builder.layout)
+        yield RunningArchive(served, builder.layout)
 
 
-def statuses(house: House, *targets: str) -> list[int]:
+def statuses(house: RunningArchive, *targets: str) -> list[int]:
     """What replay answers."""
     return [house.replay(target).status for target in targets]
 
@@ -140,7 +140,7 @@ def whole_page(builder: CollectionBuilder, url: str, word: str, colour: str, **c
     ("kind", "effect"), [(TakedownKind.URL, TakedownEffect.BLOCK), (TakedownKind.CAPTURE, TakedownEffect.HIDE)], ids=str
 )
 def test_no_route_shows_what_was_taken_down(
-    kind: TakedownKind, effect: TakedownEffect, house: House, site: str
+    kind: TakedownKind, effect: TakedownEffect, house: RunningArchive, site: str
 ) -> None:
     """Not with the ETags of before either; and it is shown again when that is lifted."""
     url = f"{site}/dir/page"
@@ -182,7 +182,7 @@ def framing_page(builder: CollectionBuilder, url: str, framed: str, *, source: s
 @pytest.mark.parametrize("kind", [TakedownKind.URL, TakedownKind.HOST, TakedownKind.DIGEST])
 @pytest.mark.parametrize("is_redirected", [False, True])
 def test_a_framed_document_is_withheld_wherever_it_is_shown(
-    house: House, site: str, kind: TakedownKind, is_redirected: bool
+    house: RunningArchive, site: str, kind: TakedownKind, is_redirected: bool
 ) -> None:
     """The embedding page is shown without it; its text and its screenshots are not shown."""
     url, framed = f"{site}/page", f"{site.replace('://', '://framed.')}/words"
@@ -212,7 +212,7 @@ def test_a_framed_document_is_withheld_wherever_it_is_shown(
     assert _FRAMED_WORDS in house.replay(f"/c/{AT}/{url}").text
 
 
-def test_a_frame_of_an_older_artifact_is_withheld_when_its_url_is_unknown(house: House, site: str) -> None:
+def test_a_frame_of_an_older_artifact_is_withheld_when_its_url_is_unknown(house: RunningArchive, site: str) -> None:
     """It may be the one that was taken down, so it is not shown; a page without such is left alone."""
     url, framed = f"{site}/page", f"{site}/framed"
     inner = f"<html><body>{_FRAMED_WORDS}</body></html>"
@@ -226,7 +226,7 @@ def test_a_frame_of_an_older_artifact_is_withheld_when_its_url_is_unknown(house:
     assert _FRAMED_WORDS in house.replay(f"/c/{AT}/{site}/other").text
 
 
-def test_a_proof_asks_the_pages_that_embed_what_was_taken_down(house: House, site: str) -> None:
+def test_a_proof_asks_the_pages_that_embed_what_was_taken_down(house: RunningArchive, site: str) -> None:
     """It finds no leak in them, and none in the embedding page's own title."""
     url, framed = f"{site}/page", f"{site}/framed"
     framing_page(house.builder, url, framed)
@@ -240,7 +240,7 @@ def test_a_proof_asks_the_pages_that_embed_what_was_taken_down(house: House, sit
     assert any(finding.probe.target == f"/c/{AT}/{url}" for finding in proof.findings)
 
 
-def test_changes_do_not_tell_the_words_of_a_framed_document(house: House, site: str) -> None:
+def test_changes_do_not_tell_the_words_of_a_framed_document(house: RunningArchive, site: str) -> None:
     """The texts of the embedding pages hold them, so they are not compared."""
     url, framed = f"{site}/page", f"{site}/framed"
     framing_page(house.builder, url, framed)
@@ -254,7 +254,7 @@ def test_changes_do_not_tell_the_words_of_a_framed_document(house: House, site: 
     assert "private" not in house.front(target).text
 
 
-def test_what_other_pages_are_called_too_is_no_sign_of_a_leak(house: House, site: str) -> None:
+def test_what_other_pages_are_called_too_is_no_sign_of_a_leak(house: RunningArchive, site: str) -> None:
     """A main page is called as its site, and the site's name is in the title of every other page."""
     word = f"library {site}"
     whole_page(house.builder, f"{site}/main", word, "green")
@@ -270,7 +270,7 @@ def test_what_other_pages_are_called_too_is_no_sign_of_a_leak(house: House, site
     house.lift(second)
 
 
-def test_a_blocked_page_says_why_and_by_whom(house: House, site: str) -> None:
+def test_a_blocked_page_says_why_and_by_whom(house: RunningArchive, site: str) -> None:
     """451 with the public reason and RFC 7725's link; in lists, its address and nothing of its own."""
     url = f"{site}/page"
     whole_page(house.builder, url, "quokka", "navy")
@@ -289,14 +289,14 @@ def test_a_blocked_page_says_why_and_by_whom(house: House, site: str) -> None:
     assert house.front(f"/latest/{url}").status == 451
 
 
-def _listed(house: House, url: str) -> list[dict[str, Any]]:
+def _listed(house: RunningArchive, url: str) -> list[dict[str, Any]]:
     import json
 
     found = json.loads(house.front(f"/api/pages?q={url}").body)
     return [each for each in found["pages"] if each["url"] == url]
 
 
-def test_a_hidden_page_was_never_captured(house: House, site: str) -> None:
+def test_a_hidden_page_was_never_captured(house: RunningArchive, site: str) -> None:
     """Its answers are, byte by byte, those of a page that nobody ever asked for."""
     url, never = f"{site}/secret", f"{site}/unseen"
     whole_page(house.builder, url, "numbat", "olive")
@@ -315,7 +315,7 @@ def test_a_hidden_page_was_never_captured(house: House, site: str) -> None:
     assert statuses(house, *(f"/c/{AT}im_/{uri}" for uri in uris)) == [404] * 3
 
 
-def test_hidden_pages_leave_no_gap_in_lists(house: House, site: str) -> None:
+def test_hidden_pages_leave_no_gap_in_lists(house: RunningArchive, site: str) -> None:
     """A part of the list is as long as ever."""
     for number in range(70):
         house.builder.page(f"{site}/{number:03}", "<p>x</p>", at=NOW + timedelta(days=9, seconds=number))
@@ -326,7 +326,7 @@ def test_hidden_pages_leave_no_gap_in_lists(house: House, site: str) -> None:
     assert found == [f"{site}/{number:03}" for number in (69, *range(39, -1, -1))]
 
 
-def _listed_all(house: House, words: str) -> list[str]:
+def _listed_all(house: RunningArchive, words: str) -> list[str]:
     import json
 
     document = json.loads(house.front(f"/api/pages?q={words}").body)
@@ -334,7 +334,7 @@ def _listed_all(house: House, words: str) -> list[str]:
     return [each["url"] for each in document["pages"]]
 
 
-def test_of_a_page_the_image_alone_is_absent(house: House, site: str) -> None:
+def test_of_a_page_the_image_alone_is_absent(house: RunningArchive, site: str) -> None:
     """The page that embeds it is shown; so is the same payload at another URL, but for a digest's."""
     image = f"{site}/i.png"
     body = png("maroon", (31, 17))
@@ -353,7 +353,7 @@ def test_of_a_page_the_image_alone_is_absent(house: House, site: str) -> None:
     assert statuses(house, *targets) == [200, 451, 451]
 
 
-def test_a_digest_holds_for_payloads_however_they_were_sent(house: House, site: str) -> None:
+def test_a_digest_holds_for_payloads_however_they_were_sent(house: RunningArchive, site: str) -> None:
     """Gzipped and chunked records spell other digests; what leaves is what was taken down."""
     import gzip
     import hashlib
@@ -379,7 +379,7 @@ def test_a_digest_holds_for_payloads_however_they_were_sent(house: House, site: 
     assert statuses(house, *targets) == [200, 200, 200]
 
 
-def test_a_page_whose_way_or_end_was_taken_down_is_not_shown(house: House, site: str) -> None:
+def test_a_page_whose_way_or_end_was_taken_down_is_not_shown(house: RunningArchive, site: str) -> None:
     """Its first address, where it led, and each hop between; a part that redirects is no hop."""
     start, hop, end = (f"{site}/{name}" for name in ("start", "hop", "end"))
     pixel, target = f"{site}/pixel", f"{site}/pixel.png"
@@ -405,7 +405,7 @@ def test_a_page_whose_way_or_end_was_taken_down_is_not_shown(house: House, site:
     assert statuses(house, *shown) == [200, 200]
 
 
-def test_one_capture_is_taken_down_with_what_is_its_own(house: House, site: str) -> None:
+def test_one_capture_is_taken_down_with_what_is_its_own(house: RunningArchive, site: str) -> None:
     """The page's other captures stay, and so does what another page has, too."""
     url, own, shared = f"{site}/p", f"{site}/own.png", f"{site}/shared.png"
     later = NOW + timedelta(days=3)
@@ -428,7 +428,7 @@ def test_one_capture_is_taken_down_with_what_is_its_own(house: House, site: str)
     assert near["Location"] == f"/c/{then}/{url}"
 
 
-def test_what_is_second_best_is_shown_where_the_best_is_blocked(house: House, site: str) -> None:
+def test_what_is_second_best_is_shown_where_the_best_is_blocked(house: RunningArchive, site: str) -> None:
     """A document of a page that said it was missing, when the good one was taken down."""
     url = f"{site}/p"
     missing = house.builder.page(
@@ -444,7 +444,7 @@ def test_what_is_second_best_is_shown_where_the_best_is_blocked(house: House, si
     assert statuses(house, f"/c/{now}/{url}") == [200]
 
 
-def test_a_take_down_ends_by_itself(house: House, site: str) -> None:
+def test_a_take_down_ends_by_itself(house: RunningArchive, site: str) -> None:
     """At its moment, without anybody's doing: one that is over holds nothing."""
     url = f"{site}/p"
     whole_page(house.builder, url, "timely", "gold")
@@ -454,7 +454,7 @@ def test_a_take_down_ends_by_itself(house: House, site: str) -> None:
     assert statuses(house, f"/c/{AT}/{url}") == [451]
 
 
-def test_decisions_that_cannot_be_read_show_nothing(house: House, site: str) -> None:
+def test_decisions_that_cannot_be_read_show_nothing(house: RunningArchive, site: str) -> None:
     """503 on both sides, until they can be read again."""
     url = f"{site}/p"
     whole_page(house.builder, url, "closed", "cyan")
@@ -482,7 +482,7 @@ def test_decisions_that_cannot_be_read_show_nothing(house: House, site: str) -> 
     assert answers() == [200] * 4
 
 
-def test_a_route_that_cannot_be_asked_is_told(house: House, site: str) -> None:
+def test_a_route_that_cannot_be_asked_is_told(house: RunningArchive, site: str) -> None:
     """A new route that takes something else than an address is no route that is silently left out."""
     from starlette.responses import PlainTextResponse
     from starlette.routing import Route
@@ -513,7 +513,7 @@ def test_a_route_that_cannot_be_asked_is_told(house: House, site: str) -> None:
     ],
 )
 def test_wider_ones_cover_what_lies_below(
-    kind: TakedownKind, what: str, covered: list[int], house: House, site: str
+    kind: TakedownKind, what: str, covered: list[int], house: RunningArchive, site: str
 ) -> None:
     """A prefix at the boundary of a segment, a host with all hosts below it; artifacts, too."""
     below = site.replace("https://", "https://sub.")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import Weboid, profile_for
+from tests.support.commands import WeboidRunner, profile_for
 from tests.support.sites.web import TestWeb
 from tests.support.stored_records import RULES
 from warc.index.database import SCHEMA_VERSION
@@ -19,28 +19,28 @@ URL = f"{RULES}/page/plain"
 
 
 @pytest.fixture(scope="module")
-def archived(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> Weboid:
+def archived(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> WeboidRunner:
     """One page, archived; nobody may change it."""
     folder = tmp_path_factory.mktemp("archived")
-    weboid = Weboid(folder, profile_for(web, folder / "profile.toml"))
+    weboid = WeboidRunner(folder, profile_for(web, folder / "profile.toml"))
     weboid.archive(URL)
     return weboid
 
 
 @pytest.fixture
-def weboid(archived: Weboid, tmp_path: Path) -> Weboid:
+def weboid(archived: WeboidRunner, tmp_path: Path) -> WeboidRunner:
     """The command in a folder of its own with a copy of that collection."""
     shutil.copytree(archived.collection, tmp_path / "collection")
-    return Weboid(tmp_path, archived.profile)
+    return WeboidRunner(tmp_path, archived.profile)
 
 
-def captures(weboid: Weboid) -> Path:
+def captures(weboid: WeboidRunner) -> Path:
     """The WARC with the captures."""
     (path,) = (weboid.collection / "archive").glob("weboid-*.warc.gz")
     return path
 
 
-def interrupt(weboid: Weboid, garbage: bytes) -> Path:
+def interrupt(weboid: WeboidRunner, garbage: bytes) -> Path:
     """Let the WARC look as if its writer had died in the midst of a record."""
     path = captures(weboid)
     (weboid.collection / "archive" / "SHA256SUMS").unlink()
@@ -50,7 +50,7 @@ def interrupt(weboid: Weboid, garbage: bytes) -> Path:
     return path
 
 
-def test_what_was_archived_is_sound_until_a_bit_is_flipped(weboid: Weboid) -> None:
+def test_what_was_archived_is_sound_until_a_bit_is_flipped(weboid: WeboidRunner) -> None:
     """0 and a sentence; 1, and the fault with its place and what to do, for people and machines."""
     sound = weboid.call("verify", str(weboid.collection))
     path = captures(weboid)
@@ -70,7 +70,7 @@ def test_what_was_archived_is_sound_until_a_bit_is_flipped(weboid: Weboid) -> No
     assert {each["file"] for each in verdict["faults"]} == {path.name}
 
 
-def test_archive_takes_urls_and_options_as_before(weboid: Weboid) -> None:
+def test_archive_takes_urls_and_options_as_before(weboid: WeboidRunner) -> None:
     """Only the first word `verify` is a command; everything else is archived."""
     listed = weboid.folder / "urls.txt"
     listed.write_text(f"{URL}\n")
@@ -83,7 +83,7 @@ def test_archive_takes_urls_and_options_as_before(weboid: Weboid) -> None:
     assert weboid.call("verify", "nowhere").code == 3
 
 
-def test_archive_notes_what_it_did_to_interrupted_files(weboid: Weboid) -> None:
+def test_archive_notes_what_it_did_to_interrupted_files(weboid: WeboidRunner) -> None:
     """A JSON event and a line in reports/."""
     path = interrupt(weboid, b"garbage")
     verified = weboid.call("verify")
@@ -97,7 +97,7 @@ def test_archive_notes_what_it_did_to_interrupted_files(weboid: Weboid) -> None:
     assert weboid.call("verify").code == 0
 
 
-def test_archive_says_what_it_did_to_interrupted_files(weboid: Weboid) -> None:
+def test_archive_says_what_it_did_to_interrupted_files(weboid: WeboidRunner) -> None:
     """In a sentence, also when there is nothing to archive."""
     path = interrupt(weboid, b"garbage")
     ran = weboid.run("archive", "--profile", str(weboid.profile), URL)
@@ -105,7 +105,7 @@ def test_archive_says_what_it_did_to_interrupted_files(weboid: Weboid) -> None:
     assert f"recovered {path.name} was interrupted: closed, 7 bytes" in ran.out
 
 
-def test_a_loss_is_said_on_standard_error(weboid: Weboid) -> None:
+def test_a_loss_is_said_on_standard_error(weboid: WeboidRunner) -> None:
     """What was safely stored and is gone must not be missed."""
     path = interrupt(weboid, b"")
     lost = path.with_name(f"{path.name}.open")
@@ -118,7 +118,7 @@ def test_a_loss_is_said_on_standard_error(weboid: Weboid) -> None:
 
 
 @pytest.mark.parametrize("command", [("archive", f"{URL}?new"), ("index", "rebuild")])
-def test_an_index_of_another_version_asks_for_a_rebuild(weboid: Weboid, command: tuple[str, ...]) -> None:
+def test_an_index_of_another_version_asks_for_a_rebuild(weboid: WeboidRunner, command: tuple[str, ...]) -> None:
     """Archiving refuses it with a sentence and its exit code; the rebuild goes on."""
     with closing(sqlite3.connect(weboid.collection / "db" / "captures.sqlite")) as database:
         database.execute(f"PRAGMA user_version = {SCHEMA_VERSION - 1}")
@@ -132,7 +132,7 @@ def test_an_index_of_another_version_asks_for_a_rebuild(weboid: Weboid, command:
         assert weboid.call("verify").code == 0
 
 
-def test_a_rebuild_passes_over_what_is_damaged(weboid: Weboid) -> None:
+def test_a_rebuild_passes_over_what_is_damaged(weboid: WeboidRunner) -> None:
     """The rest is indexed; what was passed over is said on standard error."""
     path = captures(weboid)
     data = bytearray(path.read_bytes())

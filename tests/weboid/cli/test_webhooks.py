@@ -7,23 +7,23 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from tests.support.commands import Weboid
+from tests.support.commands import WeboidRunner
 from tests.weboid.app.webhooks.test_webhook_sender import WebhookReceiver, receiver  # noqa: F401 a fixture
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "reference" / "webhook.schema.json").read_text())
 
 
 @pytest.fixture
-def weboid(tmp_path: Path) -> Weboid:
+def weboid(tmp_path: Path) -> WeboidRunner:
     """Commands with a collection that may reach loopback."""
-    made = Weboid(tmp_path, tmp_path / "profile.toml")
+    made = WeboidRunner(tmp_path, tmp_path / "profile.toml")
     assert made.call("init", "--contact", "me@example.org").code == 0
     with (made.collection / "weboid.toml").open("a") as file:
         file.write('\n[egress]\nallow = ["127.0.0.0/8"]\n[proxy]\ndisk_reserve_bytes = 0\n')
     return made
 
 
-def test_webhooks_are_added_tested_listed_and_removed(weboid: Weboid, receiver: WebhookReceiver) -> None:  # noqa: F811
+def test_webhooks_are_added_tested_listed_and_removed(weboid: WeboidRunner, receiver: WebhookReceiver) -> None:  # noqa: F811
     """Each command ends with the result in its exit code, and its JSON has the facts."""
     assert weboid.call("webhooks", "add", receiver.url, "--event", "disk.low").code == 0
     receiver.answers = [(500, {})]
@@ -46,7 +46,7 @@ def test_webhooks_are_added_tested_listed_and_removed(weboid: Weboid, receiver: 
 
 @pytest.mark.browser
 @pytest.mark.proxy
-def test_a_run_reports_pages_changes_and_its_end(weboid: Weboid, receiver: WebhookReceiver) -> None:  # noqa: F811
+def test_a_run_reports_pages_changes_and_its_end(weboid: WeboidRunner, receiver: WebhookReceiver) -> None:  # noqa: F811
     """The second capture of a page with another text is a change; every body follows the schema."""
     assert weboid.call("webhooks", "add", receiver.url).code == 0
     page = receiver.url.replace("/hook", "/page")

@@ -6,7 +6,7 @@ from functools import partial
 import argon2
 import pytest
 
-from tests.support.console_server import Console, serve_console
+from tests.support.console_server import ServedConsole, serve_console
 from tests.weboid.console.sample_collection import make_collection
 
 # Of no password, with parameters that cost nothing.
@@ -24,14 +24,14 @@ def quick_passwords() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedConsole]:
     """The console of the sample collection."""
     with serve_console(make_collection(tmp_path_factory.mktemp("console") / "collection")) as it:
         yield it
 
 
 @pytest.fixture
-def console(served: Console) -> Iterator[Console]:
+def console(served: ServedConsole) -> Iterator[ServedConsole]:
     """The same, looked at by an operator, without a status that was read during an earlier test."""
     served.role = "operator"
     served.stores.status.status(is_fresh=True)

@@ -2,12 +2,12 @@
 
 import pytest
 
-from tests.support.console_server import Console
+from tests.support.console_server import ServedConsole
 from weboid.console.accounts import ConsoleRole
 
 
 @pytest.fixture(scope="module", autouse=True)
-def changes(served: Console) -> None:
+def changes(served: ServedConsole) -> None:
     """A token of an operator's, an account of a provider's, and many changes."""
     owner = served.accounts.session(served.sessions["operator"])
     assert owner is not None
@@ -17,7 +17,7 @@ def changes(served: Console) -> None:
         served.accounts.log("Grace", "pause_host", {"host": f"<b>{number}.example"}, "done")
 
 
-def test_accounts_and_tokens_are_listed(console: Console) -> None:
+def test_accounts_and_tokens_are_listed(console: ServedConsole) -> None:
     """One's own account has no button that removes it; secrets are never shown."""
     console.role = "admin"
 
@@ -30,7 +30,7 @@ def test_accounts_and_tokens_are_listed(console: Console) -> None:
     assert 'action="/do/set_user"' in text
 
 
-def test_others_see_their_own_tokens_only(console: Console) -> None:
+def test_others_see_their_own_tokens_only(console: ServedConsole) -> None:
     """Of accounts nothing; a token cannot have a higher role than its owner."""
     console.role = "curator"
     without = console.get("/users").text
@@ -45,7 +45,7 @@ def test_others_see_their_own_tokens_only(console: Console) -> None:
     assert 'value="admin"' not in text
 
 
-def test_the_audit_log_is_read_in_parts(console: Console) -> None:
+def test_the_audit_log_is_read_in_parts(console: ServedConsole) -> None:
     """Newest first, with what was changed; markup stays text."""
     console.role = "admin"
     text = console.get("/audit").text
@@ -58,7 +58,7 @@ def test_the_audit_log_is_read_in_parts(console: Console) -> None:
     assert 'rel="next"' not in rest
 
 
-def test_the_audit_log_names_operations_and_results_in_the_readers_language(console: Console) -> None:
+def test_the_audit_log_names_operations_and_results_in_the_readers_language(console: ServedConsole) -> None:
     """Those of the API, and the others that are logged."""
     console.role = "admin"
     console.accounts.log("Grace", "set_host_delay", {"host": "a.example"}, "refused: no such host")

@@ -8,12 +8,12 @@ from core.layout import CONFIG_FILE
 from crawler.frontier.base import POLICY_ORDER
 from crawler.policy.policy_entries import PolicyEntry, PolicyKind, new_entry
 from playback.access.takedowns import Takedown, TakedownKind, add_takedowns
-from tests.support.console_server import Console
+from tests.support.console_server import ServedConsole
 from tests.weboid.console.sample_collection import NOW
 
 
 @pytest.fixture(scope="module")
-def rules(served: Console) -> Console:
+def rules(served: ServedConsole) -> ServedConsole:
     """Rules of each kind, one of them over."""
     entries = [
         PolicyEntry(PolicyKind.BLACKLIST, "*.tracker.example", "Only advertisements", "Ada", NOW),
@@ -29,7 +29,7 @@ def rules(served: Console) -> Console:
     return served
 
 
-def test_rules_in_force_are_listed(rules: Console, console: Console) -> None:
+def test_rules_in_force_are_listed(rules: ServedConsole, console: ServedConsole) -> None:
     """Those that are over are not; one that cannot be read is counted."""
     text = rules.get("/rules").text
 
@@ -40,7 +40,7 @@ def test_rules_in_force_are_listed(rules: Console, console: Console) -> None:
     assert "1 rule of another version" in text
 
 
-def test_rules_for_an_address_are_those_that_apply(rules: Console, console: Console) -> None:
+def test_rules_for_an_address_are_those_that_apply(rules: ServedConsole, console: ServedConsole) -> None:
     """The most specific first, take-downs of the host included."""
     tracker = rules.get("/rules", q="https://a.tracker.example/x").text
     secret = rules.get("/rules", q="https://www.secret.example/x").text
@@ -52,12 +52,12 @@ def test_rules_for_an_address_are_those_that_apply(rules: Console, console: Cons
 
 
 @pytest.mark.parametrize("words", ["https://", "http://[", "https://a b/"])
-def test_what_is_no_address_is_searched_as_words(rules: Console, words: str) -> None:
+def test_what_is_no_address_is_searched_as_words(rules: ServedConsole, words: str) -> None:
     """As someone types it."""
     assert rules.get("/rules", q=words).status_code == 200
 
 
-def test_settings_name_the_file_and_line_that_set_them(console: Console) -> None:
+def test_settings_name_the_file_and_line_that_set_them(console: ServedConsole) -> None:
     """Defaults on request; a wrong value is named with its line."""
     path = console.layout.root / CONFIG_FILE
     path.write_text("[visit]\ntimeout_s = 90\n")
@@ -79,7 +79,7 @@ def test_settings_name_the_file_and_line_that_set_them(console: Console) -> None
     assert "Every setting has its default" in without
 
 
-def test_passwords_are_not_shown(console: Console) -> None:
+def test_passwords_are_not_shown(console: ServedConsole) -> None:
     """Those of addresses of databases, wherever an address is."""
     path = console.layout.root / CONFIG_FILE
     path.write_text(
@@ -95,7 +95,7 @@ def test_passwords_are_not_shown(console: Console) -> None:
     assert "a:…@b:1" in text
 
 
-def test_health_is_checked_on_request(console: Console) -> None:
+def test_health_is_checked_on_request(console: ServedConsole) -> None:
     """A browser is started only then."""
     assert "Check now" in console.get("/health").text
     assert "sandbox" in console.get("/health", run="1").text

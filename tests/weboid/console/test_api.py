@@ -15,10 +15,10 @@ from schemathesis.specs.openapi import checks
 from core.clock import SystemClock
 from core.config.settings import Settings
 from core.layout import Layout
-from tests.support.console_server import Console, api_client, api_document
+from tests.support.console_server import ServedConsole, api_client, api_document
 from tests.support.examples import examples
 from tests.support.registry_builder import WIKI
-from tests.weboid.console.test_server import URL, Served, console, whole  # noqa: F401 fixtures
+from tests.weboid.console.test_server import URL, ServedAccounts, console, whole  # noqa: F401 fixtures
 from weboid.console.accounts import COOKIE, ConsoleRole, SignedInUser
 from weboid.console.operations import OPERATIONS, RESOURCES, OperationContext, UnknownThingError
 from weboid.console.server import open_stores
@@ -27,13 +27,13 @@ METHODS = ("get", "post", "put", "patch", "delete")
 
 
 @pytest.fixture
-def operator(console: Served) -> Iterator[httpx.Client]:  # noqa: F811
+def operator(console: ServedAccounts) -> Iterator[httpx.Client]:  # noqa: F811
     """A program with an operator's token."""
     with console.token("operator") as client:
         yield client
 
 
-def test_every_route_needs_a_user_and_its_role(console: Served, operator: httpx.Client) -> None:  # noqa: F811
+def test_every_route_needs_a_user_and_its_role(console: ServedAccounts, operator: httpx.Client) -> None:  # noqa: F811
     """Generated from the description: 401 without a user, 403 for the role below, else another answer."""
     document = operator.get("/api/v1/openapi.json").json()
     routes = [(path, method) for path, each in document["paths"].items() for method in each if method in METHODS]
@@ -55,7 +55,7 @@ def test_every_route_needs_a_user_and_its_role(console: Served, operator: httpx.
     assert len(routes) > 30
 
 
-def test_a_body_is_limited(console: Served, operator: httpx.Client) -> None:  # noqa: F811
+def test_a_body_is_limited(console: ServedAccounts, operator: httpx.Client) -> None:  # noqa: F811
     """Also one without a length, which nobody without an account can have read."""
 
     def endless() -> Iterator[bytes]:
@@ -105,7 +105,7 @@ def test_operations_on_links_name_what_is_missing(tmp_path: Path) -> None:
             RESOURCES["list_links"].perform(context)
 
 
-def test_scopes_limit_a_token(console: Served) -> None:  # noqa: F811
+def test_scopes_limit_a_token(console: ServedAccounts) -> None:  # noqa: F811
     """To the operations that it names."""
     with console.token("operator", "save_capture") as client:
         assert client.post("/api/v1/captures", json={"url": URL}).status_code == 202
@@ -159,7 +159,7 @@ def test_of_two_operators_the_second_learns_of_the_first(operator: httpx.Client)
     assert operator.post("/api/v1/lists", json={"urls": [URL]}, headers=seen).status_code == 400  # no resource
 
 
-def test_what_a_change_replaced_is_logged(console: Served, operator: httpx.Client) -> None:  # noqa: F811
+def test_what_a_change_replaced_is_logged(console: ServedAccounts, operator: httpx.Client) -> None:  # noqa: F811
     """A level, a take-down, a queued page and a token have a state to compare with, and its change in the audit log."""
     level = {"domain": "level.example"}
     seen = {"If-Match": operator.get("/api/v1/levels", params=level).headers["etag"]}
@@ -197,7 +197,7 @@ def test_a_queue_of_any_length_is_read_in_parts(operator: httpx.Client) -> None:
     assert set(urls) <= set(found)
 
 
-def test_changes_are_logged(console: Served, operator: httpx.Client) -> None:  # noqa: F811
+def test_changes_are_logged(console: ServedAccounts, operator: httpx.Client) -> None:  # noqa: F811
     """Who, what, and its result; refused ones too; passwords never."""
     operator.post("/api/v1/queue/retry", json={"url": "https://unknown.example/"})
     with console.token("admin") as admin:
@@ -223,7 +223,7 @@ def test_events_tell_of_changes(operator: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("ends", ["sign_out", "remove_token"])
-def test_events_end_with_their_session_or_token(console: Served, ends: str) -> None:  # noqa: F811
+def test_events_end_with_their_session_or_token(console: ServedAccounts, ends: str) -> None:  # noqa: F811
     """A stream that began before is no way to see more."""
     client = console.signed_in("reader") if ends == "sign_out" else console.token("reader")
     with client, client.stream("GET", "/api/v1/events") as stream:
@@ -238,7 +238,7 @@ def test_events_end_with_their_session_or_token(console: Served, ends: str) -> N
 
 
 @pytest.fixture(scope="module", autouse=True)
-def no_tasks(whole: Served) -> Iterator[None]:  # noqa: F811
+def no_tasks(whole: ServedAccounts) -> Iterator[None]:  # noqa: F811
     """Another console runs the background tasks: what is generated is queued only."""
     path = whole.layout.root / "cache" / "tasks" / ".lock"
     path.parent.mkdir(parents=True)
@@ -248,7 +248,7 @@ def no_tasks(whole: Served) -> Iterator[None]:  # noqa: F811
 
 
 @pytest.fixture(scope="module")
-def described(whole: Served) -> Iterator[tuple[Any, str]]:  # noqa: F811
+def described(whole: ServedAccounts) -> Iterator[tuple[Any, str]]:  # noqa: F811
     """The description as the API gives it, and the authorization of an operator: one token for all routes."""
     with whole.token("operator") as client:
         document = client.get("/api/v1/openapi.json").json()
@@ -358,7 +358,7 @@ ELSEWHERE = {
 }
 
 
-def test_answers_are_as_described(served: Console) -> None:
+def test_answers_are_as_described(served: ServedConsole) -> None:
     """Those of each operation and resource, at a collection in the middle of a crawl; the client compares them."""
     had: dict[str, Any] = {}
     routes = {
@@ -386,7 +386,7 @@ NAMES = [*sorted(OPERATIONS), *READ, *sorted(RESOURCES), "upload_file"]
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_that_is_described_is_an_internal_error(
-    whole: Served,  # noqa: F811
+    whole: ServedAccounts,  # noqa: F811
     described: tuple[Any, str],
     name: str,
 ) -> None:

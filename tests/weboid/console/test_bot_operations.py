@@ -15,11 +15,11 @@ from core.layout import Layout
 from links.registry.database import open_registry_store
 from links.states import LinkState
 from tests.support.bot_harness import BotHarness, open_bot_harness
-from tests.support.console_server import Console, api_client, serving
+from tests.support.console_server import ServedConsole, api_client, serving
 from tests.support.playback_fixtures import CollectionBuilder
 from tests.support.playback_fixtures import serving as serving_front
 from tests.support.registry_builder import WIKI, RegistryBuilder
-from tests.support.wiki_writer import BOT_SECRET, Writer
+from tests.support.wiki_writer import BOT_SECRET, WikiWriter
 from weboid.console.accounts import ConsoleRole
 from weboid.console.server import create_app, open_stores
 
@@ -28,7 +28,7 @@ PAGE = f"A fact.<ref>{{{{cite web|url={GONE}|title=A|access-date=2025-03-11}}}}<
 
 
 @pytest.fixture
-def client(console: Console) -> Iterator[httpx.Client]:
+def client(console: ServedConsole) -> Iterator[httpx.Client]:
     """A browser of an operator."""
     with api_client(console.address, console.sessions["operator"]) as it:
         yield it
@@ -63,7 +63,7 @@ def test_of_two_reviews_of_an_edit_the_second_is_refused(client: httpx.Client) -
     assert reviews == [200, 412]
 
 
-def test_pages_and_domains_are_switched_off(client: httpx.Client, console: Console) -> None:
+def test_pages_and_domains_are_switched_off(client: httpx.Client, console: ServedConsole) -> None:
     """They are in the list of pages to repair until then; the switch is in the audit log."""
     registry_builder = RegistryBuilder(console.stores.registry.store())
     registry_builder.page(4, "Bell tower", "https://www.belfry.org/rings")
@@ -85,7 +85,7 @@ def test_pages_and_domains_are_switched_off(client: httpx.Client, console: Conso
 
 
 @pytest.mark.slow
-def test_a_repair_is_previewed_and_approved(writer: Writer, bot_name: str, tmp_path: Path) -> None:
+def test_a_repair_is_previewed_and_approved(writer: WikiWriter, bot_name: str, tmp_path: Path) -> None:
     """On a wiki where the bot is off: only the edit that was seen is made, and a page that was skipped is left alone."""
     layout = Layout(tmp_path / "collection")
     password = tmp_path / "password"

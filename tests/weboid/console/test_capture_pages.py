@@ -15,11 +15,11 @@ from playback.access.takedowns import (
     lift_takedowns,
     list_takedowns,
 )
-from tests.support.console_server import Console
+from tests.support.console_server import ServedConsole
 from tests.weboid.console.sample_collection import NOW, STORY
 
 
-def test_search_finds_titles_and_sites(console: Console) -> None:
+def test_search_finds_titles_and_sites(console: ServedConsole) -> None:
     """Each result leads to its capture and to all versions of its address."""
     text = console.get("/captures", q="steam engines").text
 
@@ -29,7 +29,7 @@ def test_search_finds_titles_and_sites(console: Console) -> None:
     assert "No archived page matches" in console.get("/captures", q="nothing-like-this").text
 
 
-def test_texts_are_searched_with_facets_and_snippets(console: Console) -> None:
+def test_texts_are_searched_with_facets_and_snippets(console: ServedConsole) -> None:
     """Words of the page, marked; what is hidden is found by curators, never by readers or in their counts."""
     search = {"q": "admission", "in": "text"}
     shown = console.get("/captures", **search).text
@@ -53,7 +53,7 @@ def test_texts_are_searched_with_facets_and_snippets(console: Console) -> None:
     assert 'value="text" selected' in shown
 
 
-def test_versions_have_a_calendar_and_two_are_compared(console: Console) -> None:
+def test_versions_have_a_calendar_and_two_are_compared(console: ServedConsole) -> None:
     """Text that changed is marked; without a capture the page says so."""
     newest, older, _ = console.page_ids(STORY)
 
@@ -68,12 +68,12 @@ def test_versions_have_a_calendar_and_two_are_compared(console: Console) -> None
 
 
 @pytest.mark.parametrize("period", ["2026", "20261", "99999999", "20261128153231", "x" * 14, "00000000000000"])
-def test_a_period_that_is_none_is_not_an_error(period: str, console: Console) -> None:
+def test_a_period_that_is_none_is_not_an_error(period: str, console: ServedConsole) -> None:
     """It shows the newest captures, or none, or is not found."""
     assert console.get("/captures/url", url=STORY, period=period).status_code in (200, 404)
 
 
-def test_a_capture_shows_its_parts_and_records(console: Console) -> None:
+def test_a_capture_shows_its_parts_and_records(console: ServedConsole) -> None:
     """Sizes and states of the requests; where the records are."""
     text = console.get(f"/captures/{console.page_ids(STORY)[0]}").text
 
@@ -85,7 +85,7 @@ def test_a_capture_shows_its_parts_and_records(console: Console) -> None:
     assert console.get("/captures/0123").status_code == 404
 
 
-def test_downloads_hold_the_capture(console: Console) -> None:
+def test_downloads_hold_the_capture(console: ServedConsole) -> None:
     """Picture, text, manifest, and packages that other tools read."""
     page_id = console.page_ids(STORY)[0]
 
@@ -108,7 +108,7 @@ def test_downloads_hold_the_capture(console: Console) -> None:
     assert console.get(f"/captures/{page_id}/file/exe").status_code == 404
 
 
-def test_pictures_are_served_as_pictures_only(console: Console) -> None:
+def test_pictures_are_served_as_pictures_only(console: ServedConsole) -> None:
     """What is stored came from a browser that showed a hostile page."""
     answer = console.get(f"/captures/{console.page_ids(STORY)[0]}/picture", kind="thumbnail")
 
@@ -117,7 +117,7 @@ def test_pictures_are_served_as_pictures_only(console: Console) -> None:
     assert "sandbox" in answer.headers["content-security-policy"]
 
 
-def test_readers_do_not_see_what_is_hidden(console: Console) -> None:
+def test_readers_do_not_see_what_is_hidden(console: ServedConsole) -> None:
     """A curator does, with the reason; neither list, picture nor download gives it to a reader."""
     url = "https://council.example/budget-2027"
     page_id = console.page_ids(url)[0]
@@ -140,7 +140,7 @@ def test_readers_do_not_see_what_is_hidden(console: Console) -> None:
     assert "Budget 2027" not in listed
 
 
-def test_readers_see_no_records_of_what_is_taken_down(console: Console) -> None:
+def test_readers_see_no_records_of_what_is_taken_down(console: ServedConsole) -> None:
     """Of a page with a notice they see that it was captured, and why it is not shown."""
     page_id = console.page_ids(STORY)[0]
     add_takedowns(

@@ -9,12 +9,12 @@ import pytest
 from core.layout import CONFIG_FILE
 from crawler.capture.site_logins import make_key_file, write_login
 from render.sign_in import Login, SiteSession
-from tests.support.console_server import Console, api_client
+from tests.support.console_server import ServedConsole, api_client
 from weboid.console.accounts import COOKIE
 
 
 @pytest.fixture
-def client(console: Console) -> Iterator[httpx.Client]:
+def client(console: ServedConsole) -> Iterator[httpx.Client]:
     """A browser of an operator."""
     with api_client(console.address, console.sessions["operator"]) as it:
         yield it
@@ -50,7 +50,7 @@ def test_presets_are_read_and_files_are_not(client: httpx.Client) -> None:
     assert client.get("/profiles/profile", params={"name": "/etc/passwd.toml"}).status_code == 404
 
 
-def test_logins_are_listed_without_their_secrets(client: httpx.Client, console: Console) -> None:
+def test_logins_are_listed_without_their_secrets(client: httpx.Client, console: ServedConsole) -> None:
     """Name and hosts; neither cookies nor stored items."""
     cookie = {"name": "session", "value": "very-secret", "domain": "shop.example", "path": "/"}
     login = Login("shop", ("shop.example",), datetime.now(UTC), None, 1, session=SiteSession((cookie,), {}))
@@ -72,7 +72,7 @@ def test_storage_has_sizes_and_days_left(client: httpx.Client) -> None:
     assert storage["local_warcs"] > 0
 
 
-def test_settings_are_replaced_when_they_are_valid(client: httpx.Client, console: Console) -> None:
+def test_settings_are_replaced_when_they_are_valid(client: httpx.Client, console: ServedConsole) -> None:
     """Errors have their lines, the second of two administrators is refused, and the log has the changed lines."""
     path = console.layout.root / CONFIG_FILE
     path.write_text('# ours\n[visit]\ntimeout_s = 90\n[frontier]\nurl = "redis://:secret@queue/0"\n')

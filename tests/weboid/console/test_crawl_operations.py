@@ -11,12 +11,12 @@ from crawler.frontier.base import JOB_ORDER, STOP_ORDER, Lane
 from crawler.jobs.crawl_orders import parse_job
 from crawler.jobs.job_settings import JobSettings
 from crawler.profiles import load_profile
-from tests.support.console_server import Console, api_client
+from tests.support.console_server import ServedConsole, api_client
 from tests.weboid.console.sample_collection import STORY
 
 
 @pytest.fixture
-def client(console: Console) -> Iterator[httpx.Client]:
+def client(console: ServedConsole) -> Iterator[httpx.Client]:
     """A browser of an operator."""
     with api_client(console.address, console.sessions["operator"]) as it:
         yield it
@@ -31,7 +31,7 @@ def test_a_saved_url_is_followed_to_its_copy(client: httpx.Client) -> None:
     assert found["capture"]["path"] == f"/page/{found['capture']['timestamp']}/{STORY}"
 
 
-def test_limits_of_a_running_crawl_are_changed(client: httpx.Client, console: Console) -> None:
+def test_limits_of_a_running_crawl_are_changed(client: httpx.Client, console: ServedConsole) -> None:
     """Workers follow the changed job; of two operators the second has to read again; both states are logged."""
     client.post("/crawls", json={"urls": "https://limits.example/", "name": "limited", "page_limit": 5})
     seen = {"If-Match": client.get("/crawls/limits", params={"name": "limited"}).headers["etag"]}
@@ -49,7 +49,7 @@ def test_limits_of_a_running_crawl_are_changed(client: httpx.Client, console: Co
     assert client.post("/crawls/limits", json={"name": "none", "pages": 1}).status_code == 404
 
 
-def test_a_crawl_that_is_started_cancels_a_stop(client: httpx.Client, console: Console) -> None:
+def test_a_crawl_that_is_started_cancels_a_stop(client: httpx.Client, console: ServedConsole) -> None:
     """As `weboid crawl` does; a plan or other limits do not."""
     crawl = {"urls": "https://again.example/", "name": "again"}
     console.frontier.give_order(STOP_ORDER, "", "")
@@ -63,7 +63,7 @@ def test_a_crawl_that_is_started_cancels_a_stop(client: httpx.Client, console: C
     assert console.frontier.orders(STOP_ORDER) == {}
 
 
-def test_a_crawl_has_the_settings_of_the_collection(client: httpx.Client, console: Console) -> None:
+def test_a_crawl_has_the_settings_of_the_collection(client: httpx.Client, console: ServedConsole) -> None:
     """Those of weboid.toml over its own preset or the chosen one, as `weboid crawl` has them; no other file is read."""
     path = console.layout.root / CONFIG_FILE
     path.write_text('extends = "gentle"\n[visit]\ntimeout_s = 77\n[[seed]]\nurl = "https://own.example/"\n')
@@ -97,7 +97,7 @@ def test_of_two_operators_at_a_host_the_second_reads_again(client: httpx.Client)
     assert codes == [200, 412, 200]
 
 
-def test_the_delay_of_a_host_is_set_while_crawls_run(client: httpx.Client, console: Console) -> None:
+def test_the_delay_of_a_host_is_set_while_crawls_run(client: httpx.Client, console: ServedConsole) -> None:
     """Longer than the longest, too; other settings of the part of the web stay."""
     client.post("/sheets", json={"prefix": "slow.example", "settings": {"visit": {"timeout_s": 90}}})
     client.post("/hosts/delay", json={"host": "slow.example", "delay_s": 60})
@@ -117,7 +117,7 @@ def test_the_delay_of_a_host_is_set_while_crawls_run(client: httpx.Client, conso
     assert removed == [200, 404]
 
 
-def test_seeds_of_the_configuration_are_crawled(client: httpx.Client, console: Console) -> None:
+def test_seeds_of_the_configuration_are_crawled(client: httpx.Client, console: ServedConsole) -> None:
     """Each with its own scope; without any it says what to do."""
     nothing = client.post("/crawls/configured", json={})
     config = console.layout.root / "weboid.toml"
@@ -135,7 +135,7 @@ def test_seeds_of_the_configuration_are_crawled(client: httpx.Client, console: C
     assert (trial["added"], done.status_code, done.json()["added"]) == (0, 201, 2)
 
 
-def test_a_list_is_queued_without_its_faulty_lines(client: httpx.Client, console: Console) -> None:
+def test_a_list_is_queued_without_its_faulty_lines(client: httpx.Client, console: ServedConsole) -> None:
     """Known URLs are queued again only with `again`."""
     lines = "https://list.example/a\nhttps://list.example/b\nno url\n"
     first = client.post("/lists", json={"urls": lines, "lane": "high"}).json()

@@ -10,7 +10,7 @@ import pytest
 from core.timestamps import warc_date
 from crawler.frontier.base import MinuteCounts, NewItem
 from crawler.status.collection_status import CollectionHoldings, CollectionStatus
-from tests.support.console_server import Console
+from tests.support.console_server import ServedConsole
 from tests.weboid.console.sample_collection import NOW, log_line
 from weboid.console import crawl_pages
 from weboid.console.crawl_pages import minute_chart, search_log
@@ -39,7 +39,7 @@ def test_a_chart_stacks_the_results_of_each_minute() -> None:
 
 
 @pytest.mark.parametrize(("stored", "left"), [(50, 2), (200, 0), (0, None)])
-def test_days_left_at_the_rate_of_the_last_hour(console: Console, stored: int, left: int | None) -> None:
+def test_days_left_at_the_rate_of_the_last_hour(console: ServedConsole, stored: int, left: int | None) -> None:
     """2,400 bytes above the reserve; nothing is promised without a rate."""
     view = console.stores.status.status().frontier
     assert view is not None
@@ -85,7 +85,7 @@ def test_a_long_log_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert found == list(range(39, -1, -1))
 
 
-def test_the_overview_counts(console: Console) -> None:
+def test_the_overview_counts(console: ServedConsole) -> None:
     """Pages, queue, causes with the next step, hosts in trouble, edits of the bot."""
     text = console.get().text
 
@@ -97,7 +97,7 @@ def test_the_overview_counts(console: Console) -> None:
     assert "Steam engine" in text  # a page that the bot edited
 
 
-def test_markup_of_the_web_stays_text(console: Console) -> None:
+def test_markup_of_the_web_stays_text(console: ServedConsole) -> None:
     """In titles, addresses and reasons."""
     pages = [console.get(path).text for path in ("", "/crawl", "/captures", "/crawl/log")]
     captured = console.get("/captures", q="hostile.example").text
@@ -106,7 +106,7 @@ def test_markup_of_the_web_stays_text(console: Console) -> None:
     assert "&lt;img src=x onerror=" in captured
 
 
-def test_the_queue_is_listed_by_state_and_host(console: Console) -> None:
+def test_the_queue_is_listed_by_state_and_host(console: ServedConsole) -> None:
     """An address alone finds its item in any state."""
     waiting = console.get("/crawl/queue", host="refuses.example").text
     dead = console.get("/crawl/queue", state="dead").text
@@ -119,12 +119,12 @@ def test_the_queue_is_listed_by_state_and_host(console: Console) -> None:
 
 
 @pytest.mark.parametrize("query", ["state=none", "host=%00", "q=%ff", "q=" + "x" * 9000])
-def test_a_queue_query_that_makes_no_sense_finds_nothing_wrong(query: str, console: Console) -> None:
+def test_a_queue_query_that_makes_no_sense_finds_nothing_wrong(query: str, console: ServedConsole) -> None:
     """It is answered, not refused with a traceback."""
     assert console.get(f"/crawl/queue?{query}").status_code == 200
 
 
-def test_an_estimate_queues_nothing(console: Console) -> None:
+def test_an_estimate_queues_nothing(console: ServedConsole) -> None:
     """The form comes back with scope, count and problems."""
     before = console.frontier.stats(NOW).queued
     form = {
@@ -153,7 +153,7 @@ def test_an_estimate_queues_nothing(console: Console) -> None:
         ({"urls": "x\n" * 10_001}, "10,001 lines"),
     ],
 )
-def test_a_crawl_that_cannot_start_has_no_estimate(console: Console, fields: dict[str, str], fault: str) -> None:
+def test_a_crawl_that_cannot_start_has_no_estimate(console: ServedConsole, fields: dict[str, str], fault: str) -> None:
     """The form comes back as it was entered, with its fault."""
     form = {"urls": "https://new.example/", "scope": "prefix", "name": "kept", **fields}
     text = console.post("/console/crawl/new", form).text
@@ -163,7 +163,7 @@ def test_a_crawl_that_cannot_start_has_no_estimate(console: Console, fields: dic
     assert "create_crawl" not in text
 
 
-def test_an_estimate_says_that_a_crawl_is_known(console: Console) -> None:
+def test_an_estimate_says_that_a_crawl_is_known(console: ServedConsole) -> None:
     """Its settings and those of the form would be mixed up."""
     form = {"urls": "https://council.example/", "name": "council-2026"}
     known = console.post("/console/crawl/new", form).text
@@ -173,7 +173,7 @@ def test_an_estimate_says_that_a_crawl_is_known(console: Console) -> None:
     assert "There is a crawl" not in new
 
 
-def test_a_long_queue_is_shown_in_part(console: Console) -> None:
+def test_a_long_queue_is_shown_in_part(console: ServedConsole) -> None:
     """Of a host with many items the first are read and shown."""
     console.frontier.add([NewItem(f"https://large.example/{number}") for number in range(20_000)], now=NOW)
 

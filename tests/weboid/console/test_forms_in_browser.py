@@ -12,15 +12,15 @@ from links.feedback.marks import read_marks
 from links.registry.bot_edits import EditState
 from links.registry.lookups import list_urls
 from playback.access.takedowns import list_takedowns
-from tests.support.browser_screen import Screen
-from tests.support.console_server import Console
+from tests.support.browser_screen import BrowserScreen
+from tests.support.console_server import ServedConsole
 from tests.weboid.console.sample_collection import STORY
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 SAID = "document.querySelector('.said').textContent"
 
 
-async def press(screen: Screen, button: str, **fields: str) -> str:
+async def press(screen: BrowserScreen, button: str, **fields: str) -> str:
     """Fill in fields by their ids, press the button that the selector names, and wait; what the next page says."""
     await screen.value(f"""(() => {{
         window.confirm = () => true;
@@ -41,7 +41,7 @@ def act(name: str, more: str = "") -> str:
     return f"form[action='/do/{name}']{more} button"
 
 
-async def test_the_crawl_is_paused_resumed_and_stopped(console: Console, screen: Screen) -> None:
+async def test_the_crawl_is_paused_resumed_and_stopped(console: ServedConsole, screen: BrowserScreen) -> None:
     """Each button is there when it can be pressed."""
     await console.show(screen, "/crawl")
     paused = await press(screen, act("pause_crawl"))
@@ -59,7 +59,7 @@ async def test_the_crawl_is_paused_resumed_and_stopped(console: Console, screen:
     assert console.frontier.orders(STOP_ORDER) == {}
 
 
-async def test_a_host_is_paused_and_resumed(console: Console, screen: Screen) -> None:
+async def test_a_host_is_paused_and_resumed(console: ServedConsole, screen: BrowserScreen) -> None:
     """The row's own button."""
     now = console.stores.clock.now()
     row = ":has(input[value='journal.example'])"
@@ -78,7 +78,7 @@ async def test_a_host_is_paused_and_resumed(console: Console, screen: Screen) ->
     assert resumed.blocked_until is None
 
 
-async def test_items_are_retried_moved_and_removed(console: Console, screen: Screen) -> None:
+async def test_items_are_retried_moved_and_removed(console: ServedConsole, screen: BrowserScreen) -> None:
     """A failed one is queued again; a waiting one goes first, or away."""
     dead = console.frontier.ls(ItemState.DEAD, limit=1)[0].item.url
     await console.show(screen, "/crawl/queue?state=dead")
@@ -97,7 +97,7 @@ async def test_items_are_retried_moved_and_removed(console: Console, screen: Scr
     assert (dropped.state, dropped.outcome) == (ItemState.SKIPPED, "removed in the console")
 
 
-async def test_a_crawl_is_estimated_and_started(console: Console, screen: Screen) -> None:
+async def test_a_crawl_is_estimated_and_started(console: ServedConsole, screen: BrowserScreen) -> None:
     """The form keeps its values between both steps."""
     await console.show(screen, "/crawl/new")
     await press_without_message(screen, "form.fields button.quiet")
@@ -109,7 +109,7 @@ async def test_a_crawl_is_estimated_and_started(console: Console, screen: Screen
     assert console.frontier.find("https://new.example/docs/a") is not None
 
 
-async def test_limits_of_a_crawl_are_changed(console: Console, screen: Screen) -> None:
+async def test_limits_of_a_crawl_are_changed(console: ServedConsole, screen: BrowserScreen) -> None:
     """What is left empty does not change."""
     await console.show(screen, "/crawl/job?name=council-2026")
     said = await press(screen, act("change_limits"), pages="500", lane="high")
@@ -125,7 +125,7 @@ async def test_limits_of_a_crawl_are_changed(console: Console, screen: Screen) -
     assert job["lane"] == "standard"
 
 
-async def press_without_message(screen: Screen, button: str) -> None:
+async def press_without_message(screen: BrowserScreen, button: str) -> None:
     """Fill in the form of a crawl, and ask for its estimate."""
     await screen.value(f"""(() => {{
         window.old = true;
@@ -139,7 +139,9 @@ async def press_without_message(screen: Screen, button: str) -> None:
     })""")
 
 
-async def test_a_capture_is_made_again_taken_down_and_shown_again(console: Console, screen: Screen) -> None:
+async def test_a_capture_is_made_again_taken_down_and_shown_again(
+    console: ServedConsole, screen: BrowserScreen
+) -> None:
     """The take-down has the curator's name and reason; the rule page lifts it."""
     page_id = console.page_ids(STORY)[0]
     await console.show(screen, f"/captures/{page_id}")
@@ -161,7 +163,7 @@ async def test_a_capture_is_made_again_taken_down_and_shown_again(console: Conso
     assert list_takedowns(console.stores.decisions)[-1].lifted_at is not None
 
 
-async def test_what_readers_see_is_undone_where_it_was_decided(console: Console, screen: Screen) -> None:
+async def test_what_readers_see_is_undone_where_it_was_decided(console: ServedConsole, screen: BrowserScreen) -> None:
     """A level and a take-down, on the page of the capture."""
     await console.show(screen, f"/captures/{console.page_ids(STORY)[0]}")
     await press(screen, act("set_level", ".fields"), level="text")
@@ -175,7 +177,9 @@ async def test_what_readers_see_is_undone_where_it_was_decided(console: Console,
     assert list_takedowns(console.stores.decisions)[-1].lifted_at is not None
 
 
-async def test_sites_are_taken_down_and_get_levels_on_the_page_of_rules(console: Console, screen: Screen) -> None:
+async def test_sites_are_taken_down_and_get_levels_on_the_page_of_rules(
+    console: ServedConsole, screen: BrowserScreen
+) -> None:
     """Also those without a capture."""
     await console.show(screen, "/rules")
     down = await press(
@@ -192,7 +196,7 @@ async def test_sites_are_taken_down_and_get_levels_on_the_page_of_rules(console:
     assert console.stores.levels.now().of("https://www.new.example/a") == "images"
 
 
-async def test_a_rule_is_added_and_removed(console: Console, screen: Screen) -> None:
+async def test_a_rule_is_added_and_removed(console: ServedConsole, screen: BrowserScreen) -> None:
     """Workers follow it as one of the command line."""
     await console.show(screen, "/rules")
     await press(screen, act("add_policy"), pattern="*.ads.example", reason="Advertisements")
@@ -204,7 +208,7 @@ async def test_a_rule_is_added_and_removed(console: Console, screen: Screen) -> 
     assert console.frontier.orders(POLICY_ORDER) == {}
 
 
-async def test_many_links_are_marked_at_once(console: Console, screen: Screen) -> None:
+async def test_many_links_are_marked_at_once(console: ServedConsole, screen: BrowserScreen) -> None:
     """Those whose boxes are ticked, with one reason."""
     await console.show(screen, "/links?q=council.example")
     await screen.value("document.querySelector('[data-all]').click()")
@@ -221,7 +225,7 @@ async def test_many_links_are_marked_at_once(console: Console, screen: Screen) -
     assert await screen.findings() == []
 
 
-async def test_many_links_are_checked_next(console: Console, screen: Screen) -> None:
+async def test_many_links_are_checked_next(console: ServedConsole, screen: BrowserScreen) -> None:
     """Those whose boxes are ticked, without a reason; or all of the host."""
 
     def urgent(host: str) -> int:
@@ -245,7 +249,7 @@ async def test_many_links_are_checked_next(console: Console, screen: Screen) -> 
     assert urgent("museum.example") == 12
 
 
-async def test_a_reverted_edit_is_reviewed(console: Console, screen: Screen) -> None:
+async def test_a_reverted_edit_is_reviewed(console: ServedConsole, screen: BrowserScreen) -> None:
     """The revert was right: the bot does not repeat it."""
     await console.show(screen, "/bot?state=REVERTED")
     said = await press(screen, act("review_edit", ":has(input[value='accept'])"))
@@ -254,7 +258,7 @@ async def test_a_reverted_edit_is_reviewed(console: Console, screen: Screen) -> 
     assert "Reverted by Marta" in console.get("/bot", state=EditState.ACCEPTED.name).text
 
 
-async def test_a_refused_act_says_why_and_leads_back(console: Console, screen: Screen) -> None:
+async def test_a_refused_act_says_why_and_leads_back(console: ServedConsole, screen: BrowserScreen) -> None:
     """A pattern that is none; the page of the error has the navigation."""
     await console.show(screen, "/rules")
     said = await press(screen, act("add_policy"), pattern="re:(", reason="x")
@@ -264,7 +268,7 @@ async def test_a_refused_act_says_why_and_leads_back(console: Console, screen: S
     assert console.frontier.orders(POLICY_ORDER) == {}
 
 
-async def test_an_old_form_changes_nothing(console: Console, screen: Screen) -> None:
+async def test_an_old_form_changes_nothing(console: ServedConsole, screen: BrowserScreen) -> None:
     """Its session has ended: the form's token is that of another one."""
     await console.show(screen, "/crawl")
     await screen.value("for (const each of document.querySelectorAll('[name=csrf]')) each.value = 'x'")
@@ -274,7 +278,7 @@ async def test_an_old_form_changes_nothing(console: Console, screen: Screen) -> 
     assert console.frontier.stats(console.stores.clock.now()).paused is None
 
 
-async def test_settings_are_edited(console: Console, screen: Screen) -> None:
+async def test_settings_are_edited(console: ServedConsole, screen: BrowserScreen) -> None:
     """A text with an error stays in the form until it is corrected; in German, too."""
     path = console.layout.root / CONFIG_FILE
     path.write_text("# ours\n[visit]\ntimeout_s = 90\n")

@@ -7,7 +7,7 @@ import pytest
 
 from links.feedback.replacements import ProposalStage
 from links.states import LinkState
-from tests.support.console_server import Console, api_client
+from tests.support.console_server import ServedConsole, api_client
 from tests.support.registry_builder import WIKI, RegistryBuilder
 from tests.weboid.console.sample_collection import DAYS_COUNTED
 
@@ -16,14 +16,14 @@ OTHER = "https://www.viaduct.org/"
 
 
 @pytest.fixture
-def client(console: Console) -> Iterator[httpx.Client]:
+def client(console: ServedConsole) -> Iterator[httpx.Client]:
     """A browser of a curator."""
     with api_client(console.address, console.sessions["operator"]) as it:
         yield it
 
 
 @pytest.fixture
-def registry_builder(console: Console) -> RegistryBuilder:
+def registry_builder(console: ServedConsole) -> RegistryBuilder:
     """The registry of the collection, with one page more."""
     registry_builder = RegistryBuilder(console.stores.registry.store())
     registry_builder.page(3, "Viaduct", URL, OTHER)
@@ -53,7 +53,7 @@ def test_links_are_listed_by_state_host_pattern_and_page(
     assert client.get("/links", params={"cursor": "x"}).status_code == 422
 
 
-def test_links_by_state_are_read_by_day(client: httpx.Client, console: Console) -> None:
+def test_links_by_state_are_read_by_day(client: httpx.Client, console: ServedConsole) -> None:
     """Of the last 90 days, or from a day on."""
     days = client.get("/links/states").json()["days"]
     newest = client.get("/links/states", params={"since": days[-1]["day"]}).json()["days"]
@@ -121,7 +121,7 @@ def test_reports_are_listed_and_removed(client: httpx.Client) -> None:
 
 
 def test_a_replacement_is_approved_as_it_was_seen(
-    client: httpx.Client, registry_builder: RegistryBuilder, console: Console
+    client: httpx.Client, registry_builder: RegistryBuilder, console: ServedConsole
 ) -> None:
     """The address that is proposed by now: 409 for another one; the change is logged with both states."""
     number = registry_builder.state("https://council.example/cited/1", LinkState.DEAD)

@@ -4,12 +4,12 @@ import re
 from datetime import UTC, datetime
 
 from links.states import LinkState
-from tests.support.console_server import Console
+from tests.support.console_server import ServedConsole
 from tests.support.registry_builder import DEAD, WIKI
 from weboid.console.link_pages import state_chart
 
 
-def test_links_are_found_by_host_state_and_address(console: Console) -> None:
+def test_links_are_found_by_host_state_and_address(console: ServedConsole) -> None:
     """With the last check and since when they fail."""
     host = console.get("/links", q="museum.example").text
     dead = console.get("/links", state="DEAD").text
@@ -23,7 +23,7 @@ def test_links_are_found_by_host_state_and_address(console: Console) -> None:
     assert "No link matches" in console.get("/links", q="none.example").text
 
 
-def test_links_by_state_are_drawn_over_time(console: Console) -> None:
+def test_links_by_state_are_drawn_over_time(console: ServedConsole) -> None:
     """On both pages, with the numbers as a table; none in a search, none before a second day."""
     links, overview = console.get("/links").text, console.get().text
     chart = state_chart({10: {LinkState.ALIVE: 6, LinkState.DEAD: 2}, 12: {LinkState.ALIVE: 6, LinkState.DEAD: 4}})
@@ -39,7 +39,7 @@ def test_links_by_state_are_drawn_over_time(console: Console) -> None:
     assert state_chart({10: {LinkState.ALIVE: 6}}) is None
 
 
-def test_a_link_has_its_history(console: Console) -> None:
+def test_a_link_has_its_history(console: ServedConsole) -> None:
     """Runs of equal results, copies elsewhere, reports, replacement and citing pages."""
     found = console.get("/links", q=DEAD).text
     number = found.partition("/console/links/")[2].partition('"')[0]
@@ -54,7 +54,7 @@ def test_a_link_has_its_history(console: Console) -> None:
     assert console.get("/links/9999999999999999999999").status_code == 404
 
 
-def test_a_pages_links_are_listed_with_their_states(console: Console) -> None:
+def test_a_pages_links_are_listed_with_their_states(console: ServedConsole) -> None:
     """From the page that cites them; an unknown page or wiki is none."""
     found = console.get("/links", q=DEAD).text
     number = found.partition("/console/links/")[2].partition('"')[0]
@@ -67,7 +67,7 @@ def test_a_pages_links_are_listed_with_their_states(console: Console) -> None:
     assert console.get("/links/page", wiki="none@None", title="Foo bar").status_code == 404
 
 
-def test_replacements_and_reports_are_decided_where_they_are_listed(console: Console) -> None:
+def test_replacements_and_reports_are_decided_where_they_are_listed(console: ServedConsole) -> None:
     """A reviewer proposes at the link, a curator approves in the list; readers see both without buttons."""
     url, address = "https://library.example/cited/7", "https://library.example/moved/7"
     console.role = "reviewer"
@@ -92,7 +92,7 @@ def test_replacements_and_reports_are_decided_where_they_are_listed(console: Con
         assert f"/do/{name}" not in read
 
 
-def test_marks_are_listed_and_removed(console: Console) -> None:
+def test_marks_are_listed_and_removed(console: ServedConsole) -> None:
     """With reason and author; markup in them is text."""
     console.role = "curator"
     page = console.get("/links").text
@@ -109,7 +109,7 @@ def test_marks_are_listed_and_removed(console: Console) -> None:
     assert "museum.example/old/" not in console.get("/links").text
 
 
-def test_the_bots_edits_are_shown_as_differences(console: Console) -> None:
+def test_the_bots_edits_are_shown_as_differences(console: ServedConsole) -> None:
     """The page lists reverted edits with their reverters, and failed ones."""
     text = console.get("/bot").text
     reverted = console.get("/bot", state="REVERTED").text
@@ -121,7 +121,7 @@ def test_the_bots_edits_are_shown_as_differences(console: Console) -> None:
     assert "The edit was right" in reverted
 
 
-def test_pages_to_repair_can_be_left_alone(console: Console) -> None:
+def test_pages_to_repair_can_be_left_alone(console: ServedConsole) -> None:
     """A page by its button, a domain by the form; both are listed with the way back."""
     console.role = "curator"
     place = f"/bot/repairs?wiki={WIKI}"
@@ -145,7 +145,7 @@ def test_pages_to_repair_can_be_left_alone(console: Console) -> None:
     assert console.get(place).text.count("Repair again") == 0
 
 
-def test_what_is_no_wiki_or_page_is_not_found(console: Console) -> None:
+def test_what_is_no_wiki_or_page_is_not_found(console: ServedConsole) -> None:
     """Whatever is asked for; nothing is read from elsewhere, and readers see none of it."""
     console.role = "reviewer"
     assert [console.get(f"/links/{number}").status_code for number in ("0", "x", "9" * 5_000)] == [404] * 3

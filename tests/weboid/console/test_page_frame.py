@@ -11,8 +11,8 @@ import pytest
 
 from core.errors import TransientError
 from core.layout import CONFIG_FILE
-from tests.support.browser_screen import Screen
-from tests.support.console_server import ROLES, Console, api_client
+from tests.support.browser_screen import BrowserScreen
+from tests.support.console_server import ROLES, ServedConsole, api_client
 from tests.support.documentation_pictures import save_sheet
 from tests.support.registry_builder import DEAD, WIKI
 from tests.weboid.console.sample_collection import STORY
@@ -61,7 +61,7 @@ for (const each of document.querySelectorAll('.url, td, td *'))
 """
 
 
-def addresses(console: Console) -> dict[str, str]:
+def addresses(console: ServedConsole) -> dict[str, str]:
     """The paths of all pages by name."""
     newest, older, _ = console.page_ids(STORY)
     link = console.get("/links", q=DEAD).text.partition("/console/links/")[2].partition('"')[0]
@@ -71,7 +71,7 @@ def addresses(console: Console) -> dict[str, str]:
 @IN_BROWSER
 @pytest.mark.parametrize(("size", "dark"), [((1280, 900), False), ((390, 844), True)], ids=["desktop", "phone"])
 async def test_axe_finds_nothing_on_any_page(
-    size: tuple[int, int], dark: bool, console: Console, screen: Screen
+    size: tuple[int, int], dark: bool, console: ServedConsole, screen: BrowserScreen
 ) -> None:
     """Names, contrast, landmarks; nothing is wider than the window; no markup of the web runs."""
     console.role = "admin"
@@ -91,7 +91,7 @@ async def test_axe_finds_nothing_on_any_page(
 
 @IN_BROWSER
 @pytest.mark.skipif("WEBOID_PICTURES" not in os.environ, reason="makes pictures of the documentation")
-async def test_pictures_of_the_documentation(console: Console, screen: Screen) -> None:
+async def test_pictures_of_the_documentation(console: ServedConsole, screen: BrowserScreen) -> None:
     """Each page in both themes and sizes, side by side."""
     console.role = "admin"
     context = OperationContext(console.stores, SignedInUser("Grace", ConsoleRole.ADMIN))
@@ -108,7 +108,7 @@ async def test_pictures_of_the_documentation(console: Console, screen: Screen) -
 
 
 @IN_BROWSER
-async def test_a_keyboard_comes_to_the_content_first(console: Console, screen: Screen) -> None:
+async def test_a_keyboard_comes_to_the_content_first(console: ServedConsole, screen: BrowserScreen) -> None:
     """The way past the navigation, then the navigation, each with a visible focus."""
     await console.show(screen, "/captures")
     stops = []
@@ -126,7 +126,7 @@ async def test_a_keyboard_comes_to_the_content_first(console: Console, screen: S
 
 
 @IN_BROWSER
-async def test_the_overview_is_refreshed_while_someone_looks(console: Console, screen: Screen) -> None:
+async def test_the_overview_is_refreshed_while_someone_looks(console: ServedConsole, screen: BrowserScreen) -> None:
     """Without a reload: the state of the crawl changes in the page, and an opened cause stays open."""
     await console.show(screen, "")
     await screen.value("document.querySelector('#live details').open = true; window.same = true")
@@ -146,7 +146,7 @@ async def test_the_overview_is_refreshed_while_someone_looks(console: Console, s
 
 
 @IN_BROWSER
-async def test_workers_are_shown_live_only_when_asked(console: Console, screen: Screen) -> None:
+async def test_workers_are_shown_live_only_when_asked(console: ServedConsole, screen: BrowserScreen) -> None:
     """A page without live pictures asks for none; one with them renews its note."""
     await console.show(screen, "/crawl")
     asked_before = console.frontier.notes("live-viewer", now=console.stores.clock.now())
@@ -173,7 +173,7 @@ async def test_workers_are_shown_live_only_when_asked(console: Console, screen: 
         ("", "reader"),
     ],
 )
-def test_a_page_is_for_its_role_and_higher_ones(path: str, role: str, console: Console) -> None:
+def test_a_page_is_for_its_role_and_higher_ones(path: str, role: str, console: ServedConsole) -> None:
     """Also in German, and below its address."""
     allowed = {}
     for each in ROLES:
@@ -188,7 +188,7 @@ def test_a_page_is_for_its_role_and_higher_ones(path: str, role: str, console: C
 @pytest.mark.parametrize(
     ("path", "resource"), [("/crawl/queue", "/queue"), ("/rules", "/policy"), ("/bot", "/bot"), ("/audit", "/audit")]
 )
-def test_pages_and_api_give_each_role_the_same(path: str, resource: str, console: Console) -> None:
+def test_pages_and_api_give_each_role_the_same(path: str, resource: str, console: ServedConsole) -> None:
     """What a page does not show, no resource tells."""
     for console.role in ROLES:
         with api_client(console.address, console.sessions[console.role]) as client:
@@ -196,7 +196,7 @@ def test_pages_and_api_give_each_role_the_same(path: str, resource: str, console
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_navigation_and_acts_are_those_of_the_role(role: str, console: Console) -> None:
+def test_navigation_and_acts_are_those_of_the_role(role: str, console: ServedConsole) -> None:
     """A page whose role is missing has no link, an act no button."""
     console.role = role
     text = console.get("/crawl").text
@@ -223,7 +223,7 @@ def test_each_cause_has_a_next_step(reason: str, step: str) -> None:
 
 
 def test_a_missing_page_and_a_store_that_is_away_are_pages_too(
-    console: Console, monkeypatch: pytest.MonkeyPatch
+    console: ServedConsole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the navigation and the way back, in the user's language; no traceback."""
 

@@ -40,7 +40,7 @@ URL = "https://saved.example/"
 
 
 @dataclass
-class Served:
+class ServedAccounts:
     """A served console with an account of each role, named after it."""
 
     origin: str
@@ -69,7 +69,7 @@ class Served:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedAccounts]:
     """The console of a new collection."""
     layout = Layout(tmp_path_factory.mktemp("console") / "collection")
     layout.marker.parent.mkdir(parents=True)
@@ -80,11 +80,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         for role in ConsoleRole:
             stores.accounts.set_user(role, role, password=PASSWORD if role is ConsoleRole.ADMIN else None)
         with serving(lambda origin: create_app(stores, origin=origin)) as origin:
-            yield Served(origin, stores.accounts, clock, layout)
+            yield ServedAccounts(origin, stores.accounts, clock, layout)
 
 
 @pytest.fixture
-def console(whole: Served) -> Iterator[Served]:
+def console(whole: ServedAccounts) -> Iterator[ServedAccounts]:
     """The same, at the present."""
     yield whole
     whole.clock.seconds = 0
@@ -97,7 +97,7 @@ def csrf_of(client: httpx.Client) -> str:
     return found[1]
 
 
-def test_a_password_signs_in_and_sign_out_ends_the_session(console: Served) -> None:
+def test_a_password_signs_in_and_sign_out_ends_the_session(console: ServedAccounts) -> None:
     """The cookie is for this site and no script; after the end it is worth nothing."""
     with console.client() as client:
         answer = client.post("/sign-in", data={"name": "admin", "password": PASSWORD})
@@ -111,7 +111,7 @@ def test_a_password_signs_in_and_sign_out_ends_the_session(console: Served) -> N
         assert client.get("/console").headers["location"] == "/sign-in"
 
 
-def test_failed_sign_ins_make_the_next_ones_wait(console: Served) -> None:
+def test_failed_sign_ins_make_the_next_ones_wait(console: ServedAccounts) -> None:
     """Also with the right password, each time longer; an unknown name gets the same answers."""
     waits = []
     with console.client() as client:
@@ -133,7 +133,7 @@ def test_failed_sign_ins_make_the_next_ones_wait(console: Served) -> None:
     assert later.status_code == 303
 
 
-def test_attempts_at_the_same_time_have_to_wait_too(console: Served) -> None:
+def test_attempts_at_the_same_time_have_to_wait_too(console: ServedAccounts) -> None:
     """Most of twenty passwords are not even looked at."""
 
     def attempt(number: int) -> type[Exception]:
@@ -147,7 +147,7 @@ def test_attempts_at_the_same_time_have_to_wait_too(console: Served) -> None:
     assert kinds.count(SignInDelayError) >= 20 - FAILURES - VERIFIED_AT_ONCE
 
 
-def test_failures_elsewhere_do_not_lock_an_account(console: Served) -> None:
+def test_failures_elsewhere_do_not_lock_an_account(console: ServedAccounts) -> None:
     """Only the address with the failures waits, at last for every name."""
     for number in range(20):
         with pytest.raises(SignInError):
@@ -158,7 +158,7 @@ def test_failures_elsewhere_do_not_lock_an_account(console: Served) -> None:
     assert console.accounts.sign_in("admin", PASSWORD, peer="192.0.2.2")
 
 
-def test_requests_of_an_account_are_limited(console: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_of_an_account_are_limited(console: ServedAccounts, monkeypatch: pytest.MonkeyPatch) -> None:
     """429 with the time to wait; other accounts go on, and so do the account's other tokens."""
     monkeypatch.setattr("weboid.console.server.ACCOUNT_RATE", TokenRate(0.01, 3))
     with console.token("reader") as client, console.token("curator") as other:
@@ -171,7 +171,7 @@ def test_requests_of_an_account_are_limited(console: Served, monkeypatch: pytest
     assert others == [200, 200, 200]
 
 
-def test_a_link_signs_in_once(console: Served) -> None:
+def test_a_link_signs_in_once(console: ServedAccounts) -> None:
     """After a click, not by being looked at; it is over after half an hour."""
     key = console.accounts.make_link("admin")
     late = console.accounts.make_link("admin")
@@ -213,7 +213,7 @@ def test_a_locked_file_of_accounts_is_told(tmp_path: Path, monkeypatch: pytest.M
     assert entered.status_code == 303
 
 
-def test_sign_ins_are_in_the_audit_log(console: Served) -> None:
+def test_sign_ins_are_in_the_audit_log(console: ServedAccounts) -> None:
     """With the account's name and how; by a link, too."""
     with console.client() as client:
         client.post("/enter", data={"key": console.accounts.make_link("curator")})
@@ -223,7 +223,7 @@ def test_sign_ins_are_in_the_audit_log(console: Served) -> None:
     assert lines == [("admin", "sign_in", '{"peer": "127.0.0.1"}'), ("curator", "sign_in", '{"by": "link"}')]
 
 
-def test_every_answer_has_the_headers_of_a_private_page(console: Served) -> None:
+def test_every_answer_has_the_headers_of_a_private_page(console: ServedAccounts) -> None:
     """Of pages, API, style sheets and redirects: nothing guesses its type, frames it or lists it."""
     with console.signed_in("reader") as client:
         answers = [client.get(path) for path in ("/console", "/api/v1/me", "/static/console.css", "/", "/healthz")]
@@ -234,7 +234,7 @@ def test_every_answer_has_the_headers_of_a_private_page(console: Served) -> None
         assert "noindex" in each.headers["X-Robots-Tag"], each.url
 
 
-def test_a_page_that_refreshes_itself_leads_to_the_sign_in(console: Served) -> None:
+def test_a_page_that_refreshes_itself_leads_to_the_sign_in(console: ServedAccounts) -> None:
     """As a whole, in its language, when its session has ended."""
     with console.client(**{"HX-Request": "true"}) as client:
         answer = client.get("/de/console/crawl")
@@ -242,7 +242,7 @@ def test_a_page_that_refreshes_itself_leads_to_the_sign_in(console: Served) -> N
     assert (answer.status_code, answer.headers["HX-Redirect"]) == (401, "/de/sign-in")
 
 
-def test_sign_in_links_go_with_a_removed_account(console: Served) -> None:
+def test_sign_in_links_go_with_a_removed_account(console: ServedAccounts) -> None:
     """Its sign-in link is refused, also when another account gets its name."""
     console.accounts.set_user("leaver", ConsoleRole.ADMIN)
     keys = [console.accounts.make_link("leaver") for _ in range(2)]
@@ -256,7 +256,7 @@ def test_sign_in_links_go_with_a_removed_account(console: Served) -> None:
     assert (first, second) == (401, 401)
 
 
-def test_an_account_has_a_bounded_number_of_tokens(console: Served) -> None:
+def test_an_account_has_a_bounded_number_of_tokens(console: ServedAccounts) -> None:
     """Tokens that are over do not count."""
     owner = SignedInUser("maker", ConsoleRole.READER)
     console.accounts.set_user("maker", ConsoleRole.READER)
@@ -269,7 +269,7 @@ def test_an_account_has_a_bounded_number_of_tokens(console: Served) -> None:
     console.accounts.remove_user("maker")
 
 
-def test_requests_with_other_idempotency_keys_do_not_wait(console: Served) -> None:
+def test_requests_with_other_idempotency_keys_do_not_wait(console: ServedAccounts) -> None:
     """One is answered while another is carried out."""
 
     def slow() -> dict[str, Any]:
@@ -279,7 +279,7 @@ def test_requests_with_other_idempotency_keys_do_not_wait(console: Served) -> No
         assert pool.submit(console.accounts.answer_once, "a", "x", slow).result(timeout=120) == {"inner": {"n": 1}}
 
 
-def test_forms_of_other_sites_change_nothing(console: Served) -> None:
+def test_forms_of_other_sites_change_nothing(console: ServedAccounts) -> None:
     """Another origin, none, another session's token and none: each is refused."""
     with console.signed_in("operator") as client, console.signed_in("admin") as other:
         token, foreign = csrf_of(client), csrf_of(other)
@@ -299,7 +299,7 @@ def test_forms_of_other_sites_change_nothing(console: Served) -> None:
     assert known == 404
 
 
-def test_a_form_with_too_many_fields_is_refused(console: Served) -> None:
+def test_a_form_with_too_many_fields_is_refused(console: ServedAccounts) -> None:
     """Also by the sign-in, which is open to everybody."""
     with console.signed_in("operator") as client:
         codes = [
@@ -310,7 +310,7 @@ def test_a_form_with_too_many_fields_is_refused(console: Served) -> None:
     assert codes == [413] * 3
 
 
-def test_a_form_returns_to_its_page_and_nowhere_else(console: Served) -> None:
+def test_a_form_returns_to_its_page_and_nowhere_else(console: ServedAccounts) -> None:
     """With the operation's message; addresses of other sites lead to the overview."""
     with console.signed_in("operator") as client:
         token = csrf_of(client)
@@ -329,7 +329,7 @@ def test_a_form_returns_to_its_page_and_nowhere_else(console: Served) -> None:
             assert target(back) == "/console?done=save_capture"
 
 
-def test_a_session_that_ends_in_the_middle_of_a_form(console: Served) -> None:
+def test_a_session_that_ends_in_the_middle_of_a_form(console: ServedAccounts) -> None:
     """The form is not carried out; the sign-in shows what was entered, without passwords and as text."""
     with console.signed_in("operator") as client:
         token = csrf_of(client)
@@ -345,7 +345,7 @@ def test_a_session_that_ends_in_the_middle_of_a_form(console: Served) -> None:
         assert client.get("/console").headers["location"] == "/sign-in"
 
 
-def test_a_refused_form_shows_what_was_entered(console: Served) -> None:
+def test_a_refused_form_shows_what_was_entered(console: ServedAccounts) -> None:
     """Beside the reason, as text, without passwords."""
     with console.signed_in("admin") as client:
         fields = {"csrf": csrf_of(client), "pattern": "re:(", "reason": "a long <b>reason</b>"}
@@ -359,7 +359,7 @@ def test_a_refused_form_shows_what_was_entered(console: Served) -> None:
     assert "very secret one" not in secret
 
 
-def test_a_form_is_refused_in_the_language_of_its_page(console: Served) -> None:
+def test_a_form_is_refused_in_the_language_of_its_page(console: ServedAccounts) -> None:
     """For a missing field, for fields that do not go together, and with the values of the text."""
     with console.signed_in("admin") as client:
         token = csrf_of(client)
@@ -385,7 +385,7 @@ def test_a_form_is_refused_in_the_language_of_its_page(console: Served) -> None:
         assert said in text
 
 
-def test_a_page_that_refreshes_itself_does_not_keep_the_session(console: Served) -> None:
+def test_a_page_that_refreshes_itself_does_not_keep_the_session(console: ServedAccounts) -> None:
     """Twelve hours after the last request of a person it is over."""
     codes = []
     for headers in ({"HX-Request": "true"}, {}):
@@ -398,7 +398,7 @@ def test_a_page_that_refreshes_itself_does_not_keep_the_session(console: Served)
     assert codes == [200, 401, 200, 200]
 
 
-def test_a_token_gets_the_chosen_operations(console: Served) -> None:
+def test_a_token_gets_the_chosen_operations(console: ServedAccounts) -> None:
     """One or several of a form; it is shown once."""
     with console.signed_in("operator") as client:
         token = csrf_of(client)
@@ -408,7 +408,7 @@ def test_a_token_gets_the_chosen_operations(console: Served) -> None:
             assert console.accounts.tokens("operator")[0]["scopes"] == chosen
 
 
-def test_a_user_changes_the_own_password(console: Served) -> None:
+def test_a_user_changes_the_own_password(console: ServedAccounts) -> None:
     """With the present one; other sessions end, the own one stays. One who has none sets it without."""
     console.accounts.set_user("changer", ConsoleRole.READER)
     with console.signed_in("changer") as client, console.signed_in("changer") as other:
@@ -430,7 +430,7 @@ def test_a_user_changes_the_own_password(console: Served) -> None:
     assert not any(PASSWORD in each or "another" in each for each in logged)
 
 
-def test_tokens_and_accounts_of_a_provider_change_no_password(console: Served) -> None:
+def test_tokens_and_accounts_of_a_provider_change_no_password(console: ServedAccounts) -> None:
     """The provider decides who comes in, and a token is no person."""
     secret = console.accounts.sign_in_subject("https://id.example 7", "Provided", ConsoleRole.READER)
     user = console.accounts.session(secret)
@@ -444,7 +444,7 @@ def test_tokens_and_accounts_of_a_provider_change_no_password(console: Served) -
     assert refused.status_code == 422
 
 
-def test_a_changed_role_ends_the_sessions(console: Served) -> None:
+def test_a_changed_role_ends_the_sessions(console: ServedAccounts) -> None:
     """And a removed account those of its tokens."""
     console.accounts.set_user("guest", ConsoleRole.OPERATOR)
     owner = SignedInUser("guest", ConsoleRole.OPERATOR)
@@ -461,7 +461,7 @@ def test_a_changed_role_ends_the_sessions(console: Served) -> None:
     assert console.accounts.token(secret) is None
 
 
-def test_every_form_needs_its_role(console: Served) -> None:
+def test_every_form_needs_its_role(console: ServedAccounts) -> None:
     """Each operation, by an account of the role below it."""
     below = dict(zip(list(ConsoleRole)[1:], ConsoleRole, strict=False))
     clients: dict[ConsoleRole, tuple[httpx.Client, str]] = {}

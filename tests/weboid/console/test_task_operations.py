@@ -16,7 +16,7 @@ from core.playback_check import PlaybackCheck, QaVerdict
 from links.registry.database import open_registry_store
 from qa.check_store import store_checks
 from qa.check_table import CheckedPage
-from tests.support.console_server import Console, api_client, serve_console
+from tests.support.console_server import ServedConsole, api_client, serve_console
 from tests.support.playback_fixtures import CollectionBuilder
 from tests.support.polling import wait_until
 from weboid.console.accounts import COOKIE
@@ -27,7 +27,7 @@ URL = "https://library.org/opening-hours"
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedConsole]:
     """The console of a collection with a page."""
     builder = CollectionBuilder(tmp_path_factory.mktemp("tasks") / "collection")
     builder.layout.marker.write_text('version = 1\nname = "Example Library"\n')
@@ -39,7 +39,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
 
 
 @pytest.fixture
-def client(served: Console) -> Iterator[httpx.Client]:
+def client(served: ServedConsole) -> Iterator[httpx.Client]:
     """A browser of an operator."""
     with api_client(served.address, served.sessions["operator"]) as it:
         yield it
@@ -58,7 +58,7 @@ def ended(client: httpx.Client, answer: httpx.Response) -> dict[str, Any]:
     return found
 
 
-def test_an_export_is_downloaded_and_imported(client: httpx.Client, served: Console, tmp_path: Path) -> None:
+def test_an_export_is_downloaded_and_imported(client: httpx.Client, served: ServedConsole, tmp_path: Path) -> None:
     """As a WACZ file, in parts too; another collection imports what is uploaded, and shows the page."""
     task = ended(client, client.post("/exports", json={"urls": [URL], "title": "Hours"}))
     (file,) = task["files"]
@@ -92,7 +92,7 @@ def test_an_export_is_downloaded_and_imported(client: httpx.Client, served: Cons
     assert [each["title"] for each in captures] == ["Opening hours"]
 
 
-def test_only_files_of_the_folder_are_imported(client: httpx.Client, served: Console, tmp_path: Path) -> None:
+def test_only_files_of_the_folder_are_imported(client: httpx.Client, served: ServedConsole, tmp_path: Path) -> None:
     """No path of the machine, also not by a link, no option, no other scheme; the list has what can be imported."""
     outside, incoming = tmp_path / "out.warc", served.layout.incoming
     outside.touch()
@@ -141,7 +141,7 @@ def test_a_command_that_cannot_start_fails_and_the_next_runs(client: httpx.Clien
     assert ended(client, client.post("/exports", json={"urls": [URL]}))["state"] == "done"
 
 
-def test_results_of_checks_are_listed_and_written_into_a_report(client: httpx.Client, served: Console) -> None:
+def test_results_of_checks_are_listed_and_written_into_a_report(client: httpx.Client, served: ServedConsole) -> None:
     """The worst first, in parts, filtered; the report is a file of a task."""
     open_registry_store(served.layout).close()
     checks = [
@@ -177,7 +177,7 @@ def test_results_of_checks_are_listed_and_written_into_a_report(client: httpx.Cl
     assert page.headers["content-disposition"] == 'attachment; filename="report.html"'
 
 
-def test_an_upload_is_stored_once(client: httpx.Client, served: Console) -> None:
+def test_an_upload_is_stored_once(client: httpx.Client, served: ServedConsole) -> None:
     """A repeated one with its key is answered as the first; parts of uploads that ended are removed after a day."""
     incoming = served.layout.incoming
     incoming.mkdir(exist_ok=True)

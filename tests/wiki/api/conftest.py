@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from net.tls_client import strict_context
-from tests.support.sites.mediawiki import Wiki
+from tests.support.sites.mediawiki import RunningWiki
 from tests.support.wiki_proxy import WikiProxy, running_wiki_proxy
 from wiki.api.client import ApiSettings, ApiTiming, WikiApi
 from wiki.api.credentials import WikiCredentials
@@ -22,7 +22,7 @@ def _context() -> ssl.SSLContext:
 
 
 @dataclass
-class Pauses:
+class PauseRecorder:
     """Records waiting times instead of waiting."""
 
     slept: list[float] = field(default_factory=list)
@@ -33,7 +33,7 @@ class Pauses:
 
 
 @pytest.fixture(scope="module")
-def module_proxy(wiki: Wiki) -> Iterator[WikiProxy]:
+def module_proxy(wiki: RunningWiki) -> Iterator[WikiProxy]:
     """A proxy for the module's wiki."""
     with running_wiki_proxy(wiki.base) as running:
         yield running
@@ -48,16 +48,16 @@ def proxy(module_proxy: WikiProxy) -> Iterator[WikiProxy]:
 
 
 @pytest.fixture
-def pauses() -> Pauses:
+def pauses() -> PauseRecorder:
     """A record of waiting times."""
-    return Pauses()
+    return PauseRecorder()
 
 
 ApiAt = Callable[..., WikiApi]
 
 
 @pytest.fixture
-def api_at(pauses: Pauses) -> ApiAt:
+def api_at(pauses: PauseRecorder) -> ApiAt:
     """A function that opens an API client that does not wait; the caller closes it."""
 
     def opened(address: str, account: WikiCredentials | None = None, **manners: float) -> WikiApi:

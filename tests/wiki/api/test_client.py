@@ -8,10 +8,10 @@ import tracemalloc
 import pytest
 
 from core.errors import BodyTooLargeError, ConfigError
-from tests.support.sites.mediawiki import Wiki
+from tests.support.sites.mediawiki import RunningWiki
 from tests.support.wiki_proxy import ProxiedResponse, WikiProxy, running_wiki_proxy
 from tests.support.wiki_writer import BOT_SECRET
-from tests.wiki.api.conftest import ApiAt, Pauses
+from tests.wiki.api.conftest import ApiAt, PauseRecorder
 from wiki.api.client import WikiApi, user_agent
 from wiki.api.credentials import WikiCredentials
 
@@ -94,7 +94,9 @@ async def test_warnings_are_logged_once(proxy: WikiProxy, api_at: ApiAt, caplog:
     assert len([each for each in caplog.records if "nonsense" in each.getMessage()]) == 1
 
 
-async def test_one_request_is_under_way_at_a_time_with_a_gap(proxy: WikiProxy, api_at: ApiAt, pauses: Pauses) -> None:
+async def test_one_request_is_under_way_at_a_time_with_a_gap(
+    proxy: WikiProxy, api_at: ApiAt, pauses: PauseRecorder
+) -> None:
     """However many ask."""
     async with api_at(proxy.api, gap_s=5) as api:
         await asyncio.gather(*(api.get(**SITE) for _ in range(5)))
@@ -106,7 +108,9 @@ async def test_one_request_is_under_way_at_a_time_with_a_gap(proxy: WikiProxy, a
 # Redirects
 
 
-async def test_a_redirect_to_the_same_domain_is_followed_and_told(wiki: Wiki, proxy: WikiProxy, api_at: ApiAt) -> None:
+async def test_a_redirect_to_the_same_domain_is_followed_and_told(
+    wiki: RunningWiki, proxy: WikiProxy, api_at: ApiAt
+) -> None:
     """From then on the new address is asked."""
     proxy.canned = [ProxiedResponse(301, b"", {"Location": f"{wiki.api()}?action=query"})]
     async with api_at(proxy.api) as api:
@@ -116,7 +120,7 @@ async def test_a_redirect_to_the_same_domain_is_followed_and_told(wiki: Wiki, pr
     assert len(proxy.requests) == 1
 
 
-async def test_secrets_stay_when_a_page_leads_elsewhere(wiki: Wiki, proxy: WikiProxy, api_at: ApiAt) -> None:
+async def test_secrets_stay_when_a_page_leads_elsewhere(wiki: RunningWiki, proxy: WikiProxy, api_at: ApiAt) -> None:
     """While an API is looked for, too."""
     with running_wiki_proxy(wiki.base) as other:
         proxy.script = lambda _: ProxiedResponse(302, b"", {"Location": f"{other.base}/wiki/Main_Page"})

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.sites.mediawiki import Wiki
+from tests.support.sites.mediawiki import RunningWiki
 from tests.support.wiki_proxy import ProxiedRequest, ProxiedResponse, WikiProxy
-from tests.support.wiki_writer import BOT_SECRET, Writer, make_bot
-from tests.wiki.api.conftest import ApiAt, Pauses
+from tests.support.wiki_writer import BOT_SECRET, WikiWriter, make_bot
+from tests.wiki.api.conftest import ApiAt, PauseRecorder
 from wiki.api.credentials import WikiCredentials
 from wiki.api.models import (
     LoggedOutError,
@@ -76,7 +76,7 @@ async def test_a_query_that_goes_in_a_circle_ends(proxy: WikiProxy, api_at: ApiA
 async def test_what_may_pass_is_asked_again_and_then_told(
     proxy: WikiProxy,
     api_at: ApiAt,
-    pauses: Pauses,
+    pauses: PauseRecorder,
     answer: ProxiedResponse,
     error: type[WikiAwayError],
     pause: float | None,
@@ -98,7 +98,7 @@ async def test_what_may_pass_is_asked_again_and_then_told(
 
 
 async def test_a_wiki_that_wants_long_peace_gets_it_from_the_caller(
-    proxy: WikiProxy, api_at: ApiAt, pauses: Pauses
+    proxy: WikiProxy, api_at: ApiAt, pauses: PauseRecorder
 ) -> None:
     """More than the patience is not waited here; the caller is told how long."""
     proxy.canned = [ProxiedResponse(429, b"", {"Retry-After": "3600"})]
@@ -162,7 +162,7 @@ async def test_what_does_not_pass_is_told_at_once(
     ids=["basic", "token", "password"],
 )
 async def test_secrets_do_not_follow_a_redirect_to_another_server(
-    wiki: Wiki, proxy: WikiProxy, api_at: ApiAt, account: WikiCredentials
+    wiki: RunningWiki, proxy: WikiProxy, api_at: ApiAt, account: WikiCredentials
 ) -> None:
     """The new address is told instead."""
     proxy.script = lambda _: ProxiedResponse(308, b"", {"Location": wiki.api()})
@@ -203,7 +203,9 @@ async def test_a_wrong_password_says_what_to_do(proxy: WikiProxy, api_at: ApiAt,
     assert len(proxy.requests_with(action="login")) == 1
 
 
-async def test_too_many_logins_are_not_taken_for_a_wrong_password(wiki: Wiki, proxy: WikiProxy, api_at: ApiAt) -> None:
+async def test_too_many_logins_are_not_taken_for_a_wrong_password(
+    wiki: RunningWiki, proxy: WikiProxy, api_at: ApiAt
+) -> None:
     """The wiki wants some peace, and then the same password may do."""
     name = make_bot(wiki, name="Hasty")
     told: list[Exception] = []
@@ -269,7 +271,7 @@ async def test_a_write_is_sent_again_only_when_it_cannot_have_been_done(
     assert len(proxy.requests_with(action="edit")) == times
 
 
-async def test_answers_of_wrong_types_are_errors(proxy: WikiProxy, api_at: ApiAt, writer: Writer) -> None:
+async def test_answers_of_wrong_types_are_errors(proxy: WikiProxy, api_at: ApiAt, writer: WikiWriter) -> None:
     """A token that is none."""
     writer.write("Types", "x")
     odd: list[Any] = [[], {"query": []}, {"query": {"tokens": {"csrftoken": 5}}}]

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples
 from tests.support.sites.mediawiki import running_wiki
-from tests.support.wiki_writer import Writer
-from tests.wiki.api.conftest import Pauses
+from tests.support.wiki_writer import WikiWriter
+from tests.wiki.api.conftest import PauseRecorder
 from wiki.api.client import ApiTiming
 from wiki.api.models import WikiAwayError, WikiRefusedError
 from wiki.api.recent_changes import EVENT_CHARS, EventReader, StreamNotice, listen_to_stream, parse_event
@@ -58,7 +58,7 @@ def _event(document: Any, number: int) -> bytes:
     return f"event: message\nid: {place}\ndata: {json.dumps(document)}\n\n".encode()
 
 
-class Stream:
+class ScriptedStream:
     """A server that sends what it is told to, one script for each connection."""
 
     def __init__(self) -> None:
@@ -80,9 +80,9 @@ class Stream:
 
 
 @pytest.fixture
-async def stream() -> AsyncIterator[Stream]:
+async def stream() -> AsyncIterator[ScriptedStream]:
     """It runs."""
-    stream = Stream()
+    stream = ScriptedStream()
     app = web.Application()
     app.router.add_get("/v2/stream/x", stream.answer)
     runner = web.AppRunner(app)
@@ -94,7 +94,7 @@ async def stream() -> AsyncIterator[Stream]:
     await runner.cleanup()
 
 
-async def _listened(stream: Stream, pauses: Pauses, count: int, **more: Any) -> list[StreamNotice]:
+async def _listened(stream: ScriptedStream, pauses: PauseRecorder, count: int, **more: Any) -> list[StreamNotice]:
     found = []
     async with ApiTransport(user_agent="test") as wire:
         timing = ApiTiming(sleep=pauses)
@@ -108,7 +108,7 @@ async def _listened(stream: Stream, pauses: Pauses, count: int, **more: Any) -> 
     return found
 
 
-async def test_a_stream_is_resumed_where_it_broke_off(stream: Stream, pauses: Pauses) -> None:
+async def test_a_stream_is_resumed_where_it_broke_off(stream: ScriptedStream, pauses: PauseRecorder) -> None:
     """Heartbeats, other wikis, canaries and nonsense are passed over; nothing is lost or doubled."""
     other = {**RECENT, "wiki": "frwiki"}
     canary = {**RECENT, "meta": {"domain": "canary"}}
@@ -126,7 +126,9 @@ async def test_a_stream_is_resumed_where_it_broke_off(stream: Stream, pauses: Pa
     assert len(pauses.slept) == 2
 
 
-async def test_a_server_that_stays_away_is_told_after_many_attempts(stream: Stream, pauses: Pauses) -> None:
+async def test_a_server_that_stays_away_is_told_after_many_attempts(
+    stream: ScriptedStream, pauses: PauseRecorder
+) -> None:
     """Each after a longer pause, and not before it allows; one that has no such stream at once."""
     stream.status = 503
     with pytest.raises(WikiAwayError):
@@ -138,7 +140,7 @@ async def test_a_server_that_stays_away_is_told_after_many_attempts(stream: Stre
         await _listened(stream, pauses, 1)
 
 
-async def test_a_stream_that_is_none_is_away(stream: Stream, pauses: Pauses) -> None:
+async def test_a_stream_that_is_none_is_away(stream: ScriptedStream, pauses: PauseRecorder) -> None:
     """Nobody listens there."""
     stream.url = "http://127.0.0.1:9/x"
     with pytest.raises(WikiAwayError):
@@ -210,7 +212,7 @@ async def test_a_real_wiki_rings() -> None:
             "'formatter' => 'JSONRCFeedFormatter', 'omit_bots' => false ];"
         )
         with running_wiki(server="self", settings=feed) as wiki:
-            writer = Writer(wiki.api())
+            writer = WikiWriter(wiki.api())
             writer.write("Rung Ü", "x")
             writer.move("Rung Ü", "Rung twice")
             writer.delete("Rung twice")

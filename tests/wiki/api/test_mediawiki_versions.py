@@ -6,12 +6,12 @@ import pytest
 
 from links.states import LinkState
 from tests.support.bot_harness import BotHarness
-from tests.support.sites.mediawiki import Wiki, running_wiki
-from tests.support.sites.versions import OTHERS, Version
-from tests.support.wiki_writer import BOT, BOT_SECRET, Writer
+from tests.support.sites.mediawiki import RunningWiki, running_wiki
+from tests.support.sites.versions import OTHERS, MediaWikiVersion
+from tests.support.wiki_writer import BOT, BOT_SECRET, WikiWriter
 from tests.wiki.api.conftest import ApiAt, api_at, pauses
 from tests.wiki.bot.conftest import harness
-from tests.wiki.sync.conftest import Fed, fed
+from tests.wiki.sync.conftest import FedRegistry, fed
 from wiki.api.credentials import WikiCredentials
 from wiki.api.page_query import read_pages
 from wiki.api.site_info import read_site_facts
@@ -25,21 +25,21 @@ PAGE = f"A fact.<ref>{{{{cite web|url={URL}|title=A|access-date=2025-03-11}}}}</
 
 
 @pytest.fixture(scope="module", params=OTHERS, ids=str)
-def version(request: pytest.FixtureRequest) -> Version:
+def version(request: pytest.FixtureRequest) -> MediaWikiVersion:
     """Each of the versions."""
-    found: Version = request.param
+    found: MediaWikiVersion = request.param
     return found
 
 
 @pytest.fixture(scope="module")
-def wiki(version: Version) -> Iterator[Wiki]:
+def wiki(version: MediaWikiVersion) -> Iterator[RunningWiki]:
     """A wiki of that version, for all tests of this module."""
     with running_wiki(server="self", version=version) as running:
         yield running
 
 
 async def test_a_wiki_is_known_and_logged_in_to(
-    wiki: Wiki, version: Version, api_at: ApiAt, writer: Writer, bot_name: str
+    wiki: RunningWiki, version: MediaWikiVersion, api_at: ApiAt, writer: WikiWriter, bot_name: str
 ) -> None:
     """It describes itself, a bot password gives its account's rights, and pages are read whole."""
     page_id, _ = writer.write("Whole", "x [[Category:Odd]] {{Odd}}")
@@ -55,7 +55,7 @@ async def test_a_wiki_is_known_and_logged_in_to(
     assert facts.interwikis.urls([("doi", "10.1/x")])
 
 
-def test_a_page_has_the_same_links_whatever_the_wikis_table_makes_of_them(fed: Fed, writer: Writer) -> None:
+def test_a_page_has_the_same_links_whatever_the_wikis_table_makes_of_them(fed: FedRegistry, writer: WikiWriter) -> None:
     """MediaWiki 1.41 and later keep links in a normal form: hosts in small letters, slashes, a scheme."""
     page_id, _ = writer.write(
         "Forms",
@@ -73,7 +73,7 @@ def test_a_page_has_the_same_links_whatever_the_wikis_table_makes_of_them(fed: F
     ]
 
 
-def test_what_changes_is_followed(fed: Fed, writer: Writer) -> None:
+def test_what_changes_is_followed(fed: FedRegistry, writer: WikiWriter) -> None:
     """Saved, edited, moved, deleted and restored pages come from recent changes."""
     page_id, _ = writer.write("Followed", "[https://followed.net/a x] https://followed.net/b")
     fed.rounds(sweeps=False)
@@ -91,10 +91,10 @@ def test_what_changes_is_followed(fed: Fed, writer: Writer) -> None:
     assert fed.links(page_id) == ["https://followed.net/b", "https://followed.net/c"]
 
 
-def test_a_sweep_reads_every_page(writer: Writer, request: pytest.FixtureRequest) -> None:
+def test_a_sweep_reads_every_page(writer: WikiWriter, request: pytest.FixtureRequest) -> None:
     """What was written before anybody watched is found, too."""
     numbers = [writer.write(f"Swept {n}", f"https://swept.net/{n}")[0] for n in range(3)]
-    fed: Fed = request.getfixturevalue("fed")
+    fed: FedRegistry = request.getfixturevalue("fed")
     fed.rounds()
     assert [fed.links(each) for each in numbers] == [[f"https://swept.net/{n}"] for n in range(3)]
 

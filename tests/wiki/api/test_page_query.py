@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import BodyTooLargeError
-from tests.support.sites.mediawiki import ADMIN, Wiki
+from tests.support.sites.mediawiki import ADMIN, RunningWiki
 from tests.support.wiki_proxy import ProxiedResponse, WikiProxy
-from tests.support.wiki_writer import Writer
+from tests.support.wiki_writer import WikiWriter
 from tests.wiki.api.conftest import ApiAt
 from wiki.api.models import WikiAwayError
 from wiki.api.page_query import (
@@ -34,7 +34,7 @@ ALL: dict[str, Any] = {"with_categories": True, "with_templates": True}
 
 
 @pytest.mark.slow
-async def test_titles_without_a_page_are_told(proxy: WikiProxy, api_at: ApiAt, writer: Writer) -> None:
+async def test_titles_without_a_page_are_told(proxy: WikiProxy, api_at: ApiAt, writer: WikiWriter) -> None:
     """As they were given; other wikis' and invalid ones are no pages that are missing here."""
     writer.write("Pg there", "x")
     titles = ["pg there", "Pg_there", "pg gone", "Pg_gone", "wikipedia:Foo", "Special:Version", "<bad>"]
@@ -45,7 +45,7 @@ async def test_titles_without_a_page_are_told(proxy: WikiProxy, api_at: ApiAt, w
 
 
 @slow
-async def test_a_page_is_read_whole(proxy: WikiProxy, api_at: ApiAt, writer: Writer) -> None:
+async def test_a_page_is_read_whole(proxy: WikiProxy, api_at: ApiAt, writer: WikiWriter) -> None:
     """Links in the table's form, interwikis, categories, templates, text, and its newest revision."""
     writer.write("Template:Pg", "[https://example.com/t t]")
     page, rev = writer.write(
@@ -71,7 +71,7 @@ async def test_a_page_is_read_whole(proxy: WikiProxy, api_at: ApiAt, writer: Wri
 
 @slow
 async def test_answers_come_in_the_order_of_the_question_one_each(
-    proxy: WikiProxy, api_at: ApiAt, writer: Writer
+    proxy: WikiProxy, api_at: ApiAt, writer: WikiWriter
 ) -> None:
     """Missing, invalid, of other wikis, special, twice, and written in other ways."""
     writer.write("Pg order", "x")
@@ -96,7 +96,7 @@ async def test_answers_come_in_the_order_of_the_question_one_each(
 
 @slow
 async def test_links_of_many_pages_are_whole_however_they_are_doled_out(
-    proxy: WikiProxy, api_at: ApiAt, writer: Writer
+    proxy: WikiProxy, api_at: ApiAt, writer: WikiWriter
 ) -> None:
     """Each answer has a few of some pages' properties; small limits make many answers."""
     links = {}
@@ -129,7 +129,7 @@ async def test_fifty_pages_are_read_at_once(proxy: WikiProxy, api_at: ApiAt) -> 
 
 
 @slow
-async def test_a_page_of_two_megabytes_is_read(proxy: WikiProxy, api_at: ApiAt, writer: Writer) -> None:
+async def test_a_page_of_two_megabytes_is_read(proxy: WikiProxy, api_at: ApiAt, writer: WikiWriter) -> None:
     """And when the whole batch is more than an answer may be, it is halved; one page that is, is told."""
     text = "ü " * 600_000 + "[https://example.com/end e]"
     page, _ = writer.write("Pg large", text)
@@ -146,7 +146,7 @@ async def test_a_page_of_two_megabytes_is_read(proxy: WikiProxy, api_at: ApiAt, 
 
 
 @slow
-async def test_the_first_format_is_read_as_well(proxy: WikiProxy, api_at: ApiAt, writer: Writer) -> None:
+async def test_the_first_format_is_read_as_well(proxy: WikiProxy, api_at: ApiAt, writer: WikiWriter) -> None:
     """Some caches and gateways answer in format 1: pages by number, texts under *, flags that are empty."""
     page, rev = writer.write(
         "Pg format", "#REDIRECT [[Pg]] [https://example.com/f f] [[wikipedia:F]] [[Category:Pg f]]"
@@ -181,7 +181,7 @@ async def test_pages_of_another_form_are_an_error(proxy: WikiProxy, api_at: ApiA
 
 @slow
 async def test_all_pages_of_a_namespace_come_by_title_from_any_place_on(
-    proxy: WikiProxy, api_at: ApiAt, writer: Writer
+    proxy: WikiProxy, api_at: ApiAt, writer: WikiWriter
 ) -> None:
     """B01: a sweep goes on where it stopped."""
     for name in ("Help talk:A b", "Help talk:B", "Help talk:C", "Help talk:Ü"):
@@ -203,7 +203,7 @@ async def test_all_pages_of_a_namespace_come_by_title_from_any_place_on(
 
 
 @slow
-async def test_names_that_the_wiki_does_not_have_are_told(proxy: WikiProxy, api_at: ApiAt, writer: Writer) -> None:
+async def test_names_that_the_wiki_does_not_have_are_told(proxy: WikiProxy, api_at: ApiAt, writer: WikiWriter) -> None:
     """A misspelt exclusion would archive what nobody wanted; a category without a page is known."""
     writer.write("Pg spelt", "[[Category:Spelt right]]")
     writer.write("Template:Spelt", "x")
@@ -223,7 +223,7 @@ async def test_names_that_the_wiki_does_not_have_are_told(proxy: WikiProxy, api_
 
 @slow
 async def test_revisions_come_newest_first_with_what_is_known_of_them(
-    wiki: Wiki, proxy: WikiProxy, api_at: ApiAt, writer: Writer
+    wiki: RunningWiki, proxy: WikiProxy, api_at: ApiAt, writer: WikiWriter
 ) -> None:
     """What is hidden is empty, and a hidden text is left out."""
     wiki.maintain("createAndPromote.php", "--force", "--custom-groups", "suppress", ADMIN)
@@ -241,7 +241,7 @@ async def test_revisions_come_newest_first_with_what_is_known_of_them(
 
 @slow
 async def test_the_revision_that_brought_a_url_is_found_in_few_questions(
-    wiki: Wiki, proxy: WikiProxy, api_at: ApiAt
+    wiki: RunningWiki, proxy: WikiProxy, api_at: ApiAt
 ) -> None:
     """B06: without an access date, the day on which the link came."""
     made = "".join(

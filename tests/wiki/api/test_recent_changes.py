@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import ConfigError
-from tests.support.sites.mediawiki import ADMIN, Wiki
+from tests.support.sites.mediawiki import ADMIN, RunningWiki
 from tests.support.wiki_proxy import ProxiedRequest, ProxiedResponse, WikiProxy
-from tests.support.wiki_writer import Writer
+from tests.support.wiki_writer import WikiWriter
 from tests.wiki.api.conftest import ApiAt
 from wiki.api.models import ChangeKind, WikiAwayError, WikiRefusedError
 from wiki.api.recent_changes import OVERLAP, ChangeBatch, ChangesCursor, changes_since, parse_change
@@ -35,7 +35,9 @@ async def test_the_first_time_nothing_is_told_but_a_gap(proxy: WikiProxy, api_at
 
 
 @slow
-async def test_each_way_in_which_a_page_changes_is_told_once(proxy: WikiProxy, api_at: ApiAt, writer: Writer) -> None:
+async def test_each_way_in_which_a_page_changes_is_told_once(
+    proxy: WikiProxy, api_at: ApiAt, writer: WikiWriter
+) -> None:
     """Edits, moves with and without a redirect, deletion, restoring, import, merging; page ids stay."""
     async with api_at(proxy.api) as api:
         start = (await changes_since(api)).cursor
@@ -72,7 +74,9 @@ async def test_each_way_in_which_a_page_changes_is_told_once(proxy: WikiProxy, a
 
 
 @slow
-async def test_older_versions_leave_page_ids_out_of_the_log(proxy: WikiProxy, api_at: ApiAt, writer: Writer) -> None:
+async def test_older_versions_leave_page_ids_out_of_the_log(
+    proxy: WikiProxy, api_at: ApiAt, writer: WikiWriter
+) -> None:
     """They are found by the title; a page that is gone keeps none."""
 
     def transform(request: ProxiedRequest, told: dict[str, Any]) -> Any:
@@ -96,7 +100,9 @@ async def test_older_versions_leave_page_ids_out_of_the_log(proxy: WikiProxy, ap
 
 
 @slow
-async def test_what_is_hidden_is_passed_over(wiki: Wiki, proxy: WikiProxy, api_at: ApiAt, writer: Writer) -> None:
+async def test_what_is_hidden_is_passed_over(
+    wiki: RunningWiki, proxy: WikiProxy, api_at: ApiAt, writer: WikiWriter
+) -> None:
     """A hidden log entry has neither title nor page, a hidden user no name."""
     wiki.maintain("createAndPromote.php", "--force", "--custom-groups", "suppress", ADMIN)
     async with api_at(proxy.api) as api:
@@ -131,7 +137,7 @@ def _row(number: int, moment: datetime, **more: Any) -> dict[str, Any]:
     }
 
 
-class Listed:
+class ListedChanges:
     """A list of recent changes as the API answers it, which tests change as time passes."""
 
     def __init__(self) -> None:
@@ -160,15 +166,15 @@ class Listed:
 
 
 @pytest.fixture
-def listed(proxy: WikiProxy) -> Listed:
+def listed(proxy: WikiProxy) -> ListedChanges:
     """In the wiki's place."""
-    listed = Listed()
+    listed = ListedChanges()
     proxy.script = listed
     return listed
 
 
 @slow
-async def test_entries_that_appear_late_are_told_once(proxy: WikiProxy, api_at: ApiAt, listed: Listed) -> None:
+async def test_entries_that_appear_late_are_told_once(proxy: WikiProxy, api_at: ApiAt, listed: ListedChanges) -> None:
     """A transaction's entry has the moment when it began."""
     told: list[int] = []
     async with api_at(proxy.api) as api:
@@ -186,7 +192,9 @@ async def test_entries_that_appear_late_are_told_once(proxy: WikiProxy, api_at: 
 
 
 @slow
-async def test_a_long_list_comes_in_parts_each_entry_once(proxy: WikiProxy, api_at: ApiAt, listed: Listed) -> None:
+async def test_a_long_list_comes_in_parts_each_entry_once(
+    proxy: WikiProxy, api_at: ApiAt, listed: ListedChanges
+) -> None:
     """Even when all of it has one moment; the cursor in between survives as text."""
     listed.rows = [_row(number, NOW - timedelta(hours=number // 40)) for number in range(1, 81)]
     told: list[int] = []
@@ -207,7 +215,7 @@ async def test_a_long_list_comes_in_parts_each_entry_once(proxy: WikiProxy, api_
 
 @slow
 async def test_a_clock_that_goes_back_loses_nothing_and_repeats_nothing(
-    proxy: WikiProxy, api_at: ApiAt, listed: Listed
+    proxy: WikiProxy, api_at: ApiAt, listed: ListedChanges
 ) -> None:
     """What is new is then older than what is known; its number tells them apart."""
     listed.rows = [_row(number, NOW - timedelta(minutes=30 - number)) for number in range(1, 29)]
@@ -237,7 +245,13 @@ async def test_a_clock_that_goes_back_loses_nothing_and_repeats_nothing(
     ids=["an-hour", "a-week", "purged", "empty-for-long", "quiet"],
 )
 async def test_a_cursor_older_than_what_the_wiki_keeps_is_a_gap(
-    proxy: WikiProxy, api_at: ApiAt, listed: Listed, away: timedelta, oldest: int | None, last_id: int, is_gap: bool
+    proxy: WikiProxy,
+    api_at: ApiAt,
+    listed: ListedChanges,
+    away: timedelta,
+    oldest: int | None,
+    last_id: int,
+    is_gap: bool,
 ) -> None:
     """Every page is then to be read again."""
     if oldest is not None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError
-from tests.support.sites.mediawiki import Wiki, running_wiki
+from tests.support.sites.mediawiki import RunningWiki, running_wiki
 from tests.support.wiki_proxy import ProxiedRequest, ProxiedResponse, WikiProxy
 from tests.support.wiki_writer import BOT_SECRET, make_bot
 from tests.wiki.api.conftest import ApiAt
@@ -26,14 +26,14 @@ $wgReadOnly = getenv( 'WIKI_READ_ONLY' ) ?: false;
 
 
 @pytest.fixture(scope="module")
-def private_wiki() -> Iterator[Wiki]:
+def private_wiki() -> Iterator[RunningWiki]:
     """A wiki that nobody reads without an account."""
     with running_wiki(server="self", settings=PRIVATE) as running:
         yield running
 
 
 @slow
-async def test_a_wiki_describes_itself(wiki: Wiki, proxy: WikiProxy, api_at: ApiAt) -> None:
+async def test_a_wiki_describes_itself(wiki: RunningWiki, proxy: WikiProxy, api_at: ApiAt) -> None:
     """Its name, version, language, namespaces and interwiki map."""
     async with api_at(proxy.api) as api:
         facts = await read_site_facts(api)
@@ -65,7 +65,7 @@ async def test_a_wiki_describes_itself(wiki: Wiki, proxy: WikiProxy, api_at: Api
     ids=str,
 )
 async def test_what_other_wikis_say_is_understood(
-    wiki: Wiki, proxy: WikiProxy, api_at: ApiAt, general: dict[str, Any], attribute: str, value: Any
+    wiki: RunningWiki, proxy: WikiProxy, api_at: ApiAt, general: dict[str, Any], attribute: str, value: Any
 ) -> None:
     """Versions 1.35 to 1.45, relative servers, odd paths."""
 
@@ -99,13 +99,13 @@ async def test_what_is_no_wiki_of_mediawiki_is_refused(
 @pytest.mark.parametrize(
     "path", ["", "/", "/wiki/Main_Page", "/index.php?title=X&action=edit", "/api.php?x=1", "/nowhere/x"]
 )
-async def test_the_api_is_found_from_any_address(wiki: Wiki, api_at: ApiAt, path: str) -> None:
+async def test_the_api_is_found_from_any_address(wiki: RunningWiki, api_at: ApiAt, path: str) -> None:
     """Pages, forms, the API itself, and pages that are not there."""
     assert await find_api(wiki.base + path, api_at) == wiki.api()
 
 
 @slow
-async def test_an_address_without_a_scheme_is_tried_with_both(wiki: Wiki, api_at: ApiAt) -> None:
+async def test_an_address_without_a_scheme_is_tried_with_both(wiki: RunningWiki, api_at: ApiAt) -> None:
     """Https first; this wiki has none."""
 
     def opened(address: str) -> WikiApi:
@@ -159,7 +159,7 @@ async def test_a_server_that_is_away_is_told_as_such(proxy: WikiProxy, api_at: A
 
 
 @slow
-async def test_a_private_wiki_is_found_and_read_with_an_account(private_wiki: Wiki, api_at: ApiAt) -> None:
+async def test_a_private_wiki_is_found_and_read_with_an_account(private_wiki: RunningWiki, api_at: ApiAt) -> None:
     """Without one it says what to give."""
     with pytest.raises(LoggedOutError, match="--account"):
         await find_api(private_wiki.base, api_at)

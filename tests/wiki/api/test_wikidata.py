@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from core.errors import ConfigError
 from tests.support.examples import examples
 from tests.support.wiki_proxy import ProxiedResponse
-from tests.wiki.api.conftest import ApiAt, Pauses
-from tests.wiki.repository import Repository, claims, repository, statement
+from tests.wiki.api.conftest import ApiAt, PauseRecorder
+from tests.wiki.repository import RepositoryServer, claims, repository, statement
 from wiki.api.models import ThrottledError, WikiAwayError, WikiRefusedError
 from wiki.api.wikidata import parse_claims, read_statements, repository_address, unknown_entities
 
@@ -22,7 +22,7 @@ KINDS = st.sampled_from(["value", "somevalue", "novalue"])
 
 
 @pytest.fixture
-def items() -> Iterator[Repository]:
+def items() -> Iterator[RepositoryServer]:
     """A repository of a few items."""
     with repository() as made:
         made.put("Q1", statement("P31", "Q5"))
@@ -45,7 +45,7 @@ def test_an_item_says_what_its_statements_say_that_hold(said: list[tuple[str, An
     assert found - plain == valued | numbers
 
 
-async def test_every_item_is_told_of(items: Repository, api_at: ApiAt) -> None:
+async def test_every_item_is_told_of(items: RepositoryServer, api_at: ApiAt) -> None:
     """One that was merged says what the other does; one that is not there says nothing."""
     async with api_at(items.api) as api:
         found = await read_statements(api, ["Q1", "Q2", "Q3", "Q4", "Q9"])
@@ -56,7 +56,7 @@ async def test_every_item_is_told_of(items: Repository, api_at: ApiAt) -> None:
     assert len(items.asked) == 1
 
 
-async def test_items_are_asked_for_fifty_at_a_time(items: Repository, api_at: ApiAt) -> None:
+async def test_items_are_asked_for_fifty_at_a_time(items: RepositoryServer, api_at: ApiAt) -> None:
     """Each once, and what an answer has no room for once more."""
     items.fits = 20
     numbers = [f"Q{number}" for number in range(10, 130)]
@@ -66,7 +66,7 @@ async def test_items_are_asked_for_fifty_at_a_time(items: Repository, api_at: Ap
     assert [each.count("|") + 1 for each in items.asked] == [50, 30, 10, 50, 30, 10, 20]
 
 
-async def test_an_item_that_is_never_told_of_is_not_known(items: Repository, api_at: ApiAt) -> None:
+async def test_an_item_that_is_never_told_of_is_not_known(items: RepositoryServer, api_at: ApiAt) -> None:
     """Whoever decides by it must refuse; one number too large for any spoils nothing."""
     async with api_at(items.api) as api:
         assert (await read_statements(api, ["Q1", "Q9999999999"]))["Q1"]
@@ -89,7 +89,7 @@ async def test_an_item_that_is_never_told_of_is_not_known(items: Repository, api
     ids=["lagging", "often", "away", "entities", "claims", "snak", "no-repository"],
 )
 async def test_a_repository_in_trouble_is_an_error(
-    items: Repository, api_at: ApiAt, pauses: Pauses, answer: ProxiedResponse, error: type[Exception]
+    items: RepositoryServer, api_at: ApiAt, pauses: PauseRecorder, answer: ProxiedResponse, error: type[Exception]
 ) -> None:
     """As a wiki in trouble is: nothing half understood comes back."""
     items.instead = answer
@@ -99,7 +99,7 @@ async def test_a_repository_in_trouble_is_an_error(
     assert (5 in pauses.slept, 7 in pauses.slept) == (b"maxlag" in answer.body, answer.status == 429)
 
 
-async def test_what_a_repository_does_not_have_is_told(items: Repository, api_at: ApiAt) -> None:
+async def test_what_a_repository_does_not_have_is_told(items: RepositoryServer, api_at: ApiAt) -> None:
     """Of properties and items; any other value may be as it is."""
     items.put("P31")
     async with api_at(items.api) as api:
@@ -120,7 +120,7 @@ async def test_what_a_repository_does_not_have_is_told(items: Repository, api_at
     ],
     ids=str,
 )
-async def test_a_wiki_says_where_its_items_are(items: Repository, api_at: ApiAt, url: Any, address: str) -> None:
+async def test_a_wiki_says_where_its_items_are(items: RepositoryServer, api_at: ApiAt, url: Any, address: str) -> None:
     """In the form of Wikibase Client; what is no address of the web's is none."""
     items.instead = ProxiedResponse.of_json({"query": {"wikibase": {"repo": {"url": url}}} if url else {}})
     async with api_at(items.api) as api:

@@ -9,31 +9,31 @@ import pytest_asyncio
 from core.layout import Layout
 from tests.support.bot_harness import BotHarness, open_bot_harness
 from tests.support.services.registries import open_registry
-from tests.support.sites.mediawiki import Wiki, running_wiki
-from tests.support.wiki_writer import Writer, make_bot
+from tests.support.sites.mediawiki import RunningWiki, running_wiki
+from tests.support.wiki_writer import WikiWriter, make_bot
 
 
 @pytest.fixture(scope="session")
-def wiki() -> Iterator[Wiki]:
+def wiki() -> Iterator[RunningWiki]:
     """A wiki whose pages have names of their own in each test."""
     with running_wiki(server="self") as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def writer(wiki: Wiki) -> Writer:
+def writer(wiki: RunningWiki) -> WikiWriter:
     """Its administrator, logged in."""
-    return Writer(wiki.api())
+    return WikiWriter(wiki.api())
 
 
 @pytest.fixture(scope="session")
-def bot_name(wiki: Wiki) -> str:
+def bot_name(wiki: RunningWiki) -> str:
     """The login of the bot."""
     return make_bot(wiki)
 
 
 @pytest_asyncio.fixture
-async def harness(writer: Writer, bot_name: str, tmp_path: Path) -> AsyncIterator[BotHarness]:
+async def harness(writer: WikiWriter, bot_name: str, tmp_path: Path) -> AsyncIterator[BotHarness]:
     """A registry of its own for each test, on the shared wiki."""
     store = open_registry(Layout(tmp_path))
     harness = open_bot_harness(store, writer, bot_name)

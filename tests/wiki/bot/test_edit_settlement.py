@@ -12,8 +12,8 @@ from links.registry.schema import reports
 from links.registry.urls import find_urls
 from links.states import LinkState
 from tests.support.bot_harness import BotHarness
-from tests.support.sites.mediawiki import PASSWORD, Wiki
-from tests.support.wiki_writer import BOT, BOT_SECRET, Writer
+from tests.support.sites.mediawiki import PASSWORD, RunningWiki
+from tests.support.wiki_writer import BOT, BOT_SECRET, WikiWriter
 from wiki.bot.page_edit import PageEditStatus
 from wiki.bot.past_edits import RevertReview, edits_to_review, review_revert
 
@@ -25,10 +25,10 @@ PAGE = f"A fact.<ref>{CITE}</ref>\n\nMore."
 
 
 @pytest.fixture(scope="module")
-def reader(wiki: Wiki) -> Writer:
+def reader(wiki: RunningWiki) -> WikiWriter:
     """Somebody who is no administrator."""
     wiki.maintain("createAndPromote.php", "Reader", PASSWORD)
-    return Writer(wiki.api(), name="Reader", password=PASSWORD)
+    return WikiWriter(wiki.api(), name="Reader", password=PASSWORD)
 
 
 async def mended(harness: BotHarness) -> tuple[str, BotEdit]:
@@ -44,7 +44,7 @@ def newest(harness: BotHarness, edit: BotEdit) -> BotEdit:
     return next(each for each in harness.edits() if each.id == edit.id)
 
 
-async def test_an_undone_edit_is_reported_and_never_repeated(harness: BotHarness, reader: Writer) -> None:
+async def test_an_undone_edit_is_reported_and_never_repeated(harness: BotHarness, reader: WikiWriter) -> None:
     """Undo: whoever did it says that the link works; it is looked at today, and left alone there."""
     title, edit = await mended(harness)
     reader.act(action="edit", title=title, undo=edit.rev)
@@ -84,7 +84,7 @@ async def test_a_rollback_is_a_revert(harness: BotHarness) -> None:
     assert tally.did == {PageEditStatus.HELD: 1}
 
 
-async def test_an_edit_taken_out_by_hand_is_a_revert(harness: BotHarness, reader: Writer) -> None:
+async def test_an_edit_taken_out_by_hand_is_a_revert(harness: BotHarness, reader: WikiWriter) -> None:
     """Without any tag, and with other words changed at the same time."""
     title, edit = await mended(harness)
     reader.write(title, "Before. " + PAGE.replace("More.", "Something else."))
@@ -97,7 +97,7 @@ async def test_an_edit_taken_out_by_hand_is_a_revert(harness: BotHarness, reader
     assert found.undone_rev == harness.revisions(title)[1]["revid"]
 
 
-async def test_a_part_taken_back_holds_that_part_alone(harness: BotHarness, reader: Writer) -> None:
+async def test_a_part_taken_back_holds_that_part_alone(harness: BotHarness, reader: WikiWriter) -> None:
     """Of two mended links one is taken back: the other stands."""
     second = CITE.replace(URL, OTHER)
     title, _ = harness.page(f"{PAGE}\n{second}", {URL: LinkState.DEAD, OTHER: LinkState.DEAD})
@@ -117,7 +117,7 @@ async def test_a_part_taken_back_holds_that_part_alone(harness: BotHarness, read
 
 @pytest.mark.parametrize("is_right", [None, True, False])
 async def test_the_rest_taken_back_later_is_not_repeated_either(
-    harness: BotHarness, reader: Writer, is_right: bool | None
+    harness: BotHarness, reader: WikiWriter, is_right: bool | None
 ) -> None:
     """One link first, then the whole old text; only what a review declined of the first is repeated."""
     second = CITE.replace(URL, OTHER)
@@ -156,7 +156,7 @@ def reported(harness: BotHarness, url: str) -> bool:
         return rows.execute(asked).first() is not None
 
 
-async def test_a_citation_that_goes_is_no_revert(harness: BotHarness, reader: Writer) -> None:
+async def test_a_citation_that_goes_is_no_revert(harness: BotHarness, reader: WikiWriter) -> None:
     """Whoever takes the sentence away says nothing of its link; a blanked page says nothing either."""
     title, edit = await mended(harness)
     reader.write(title, "Something else.")
@@ -166,7 +166,7 @@ async def test_a_citation_that_goes_is_no_revert(harness: BotHarness, reader: Wr
     assert newest(harness, edit).state is EditState.MADE
 
 
-async def test_another_copy_is_no_revert(harness: BotHarness, reader: Writer) -> None:
+async def test_another_copy_is_no_revert(harness: BotHarness, reader: WikiWriter) -> None:
     """Somebody found a better copy, and rewrote the citation."""
     title, edit = await mended(harness)
     text = harness.text(title).replace("20250310000000", "20250201000000").replace("title=A", "title=B")
@@ -178,7 +178,7 @@ async def test_another_copy_is_no_revert(harness: BotHarness, reader: Writer) ->
     assert (tally.did, harness.text(title)) == ({PageEditStatus.NOTHING: 1}, text)
 
 
-async def test_vandalism_that_is_reverted_too_far_is_nobodys_objection(harness: BotHarness, reader: Writer) -> None:
+async def test_vandalism_that_is_reverted_too_far_is_nobodys_objection(harness: BotHarness, reader: WikiWriter) -> None:
     """An older text restored over a vandal's edit sweeps ours away: after a week it is made again."""
     title, edit = await mended(harness)
     reader.write(title, "VANDALISM")
@@ -202,7 +202,7 @@ async def test_vandalism_that_is_reverted_too_far_is_nobodys_objection(harness: 
 async def test_our_own_account_taking_back_needs_no_review(harness: BotHarness) -> None:
     """Who runs the bot undid it with its account: settled at once, and not repeated."""
     title, edit = await mended(harness)
-    own = Writer(harness.writer.api, name=harness.login, password=BOT_SECRET)
+    own = WikiWriter(harness.writer.api, name=harness.login, password=BOT_SECRET)
     own.act(action="edit", title=title, undo=edit.rev)
 
     tally, _ = await harness.run(title)
@@ -211,7 +211,7 @@ async def test_our_own_account_taking_back_needs_no_review(harness: BotHarness) 
     assert tally.did == {PageEditStatus.HELD: 1}
 
 
-async def test_a_revert_that_is_reverted_lets_the_edit_stand(harness: BotHarness, reader: Writer) -> None:
+async def test_a_revert_that_is_reverted_lets_the_edit_stand(harness: BotHarness, reader: WikiWriter) -> None:
     """Another editor brings our edit back: nothing is held any more."""
     title, edit = await mended(harness)
     text = harness.text(title)
@@ -225,7 +225,7 @@ async def test_a_revert_that_is_reverted_lets_the_edit_stand(harness: BotHarness
     assert (found.state, found.changes[0].is_undone) == (EditState.MADE, False)
 
 
-async def test_a_declined_revert_is_repeated(harness: BotHarness, reader: Writer) -> None:
+async def test_a_declined_revert_is_repeated(harness: BotHarness, reader: WikiWriter) -> None:
     """A review says that the edit was right; accepting it holds the link for good."""
     title, edit = await mended(harness)
     reader.act(action="edit", title=title, undo=edit.rev)
@@ -260,7 +260,7 @@ async def test_what_stands_cannot_be_reviewed(harness: BotHarness) -> None:
         review_revert(harness.store, 77, edit.id, RevertReview(is_right=True, by=""), now=harness.clock.now())
 
 
-async def test_a_late_revert_is_seen_before_anything_is_repeated(harness: BotHarness, reader: Writer) -> None:
+async def test_a_late_revert_is_seen_before_anything_is_repeated(harness: BotHarness, reader: WikiWriter) -> None:
     """After a month nobody watches; but what is about to be done again is looked at first."""
     title, edit = await mended(harness)
     await harness.clock.sleep(timedelta(days=40).total_seconds())
@@ -288,7 +288,9 @@ async def test_a_deleted_page_is_gone_and_a_restored_one_is_back(harness: BotHar
     assert newest(harness, edit).state is EditState.MADE
 
 
-async def test_a_link_that_was_reported_waits_for_another_look_everywhere(harness: BotHarness, reader: Writer) -> None:
+async def test_a_link_that_was_reported_waits_for_another_look_everywhere(
+    harness: BotHarness, reader: WikiWriter
+) -> None:
     """While nobody has looked since, no other page is edited for that link either."""
     title, edit = await mended(harness)
     # Of a domain with one link a report would make all presumed reachable for months.
@@ -306,7 +308,7 @@ async def test_a_link_that_was_reported_waits_for_another_look_everywhere(harnes
 
 
 @pytest.mark.parametrize("text", [PAGE, f"* [{URL} A]"])
-async def test_an_improvement_of_our_own_is_no_objection(harness: BotHarness, reader: Writer, text: str) -> None:
+async def test_an_improvement_of_our_own_is_no_objection(harness: BotHarness, reader: WikiWriter, text: str) -> None:
     """A tag gives way to a copy that was found later; what people undo then is the later edit alone."""
     title, _ = harness.page(text, {URL: LinkState.DEAD})
     await harness.run(title)

@@ -15,7 +15,7 @@ from links.registry.bot_edits import BotBusyError, EditState, take_edit_lock
 from links.registry.urls import find_urls
 from links.states import LinkState
 from tests.support.bot_harness import STAMP, BotHarness
-from tests.support.wiki_writer import BOT, BOT_SECRET, Writer
+from tests.support.wiki_writer import BOT, BOT_SECRET, WikiWriter
 from wiki.api.edit_request import EditingStoppedError
 from wiki.bot import wiki_bot
 from wiki.bot.page_edit import EditContext, EditTask, PageEditResult, PageEditStatus, edit_page
@@ -200,7 +200,7 @@ async def test_a_message_to_the_bot_stops_it(harness: BotHarness) -> None:
 
 
 def clear_messages(harness: BotHarness) -> None:
-    Writer(harness.writer.api, name=harness.login, password=BOT_SECRET).act(action="clearhasmsg")
+    WikiWriter(harness.writer.api, name=harness.login, password=BOT_SECRET).act(action="clearhasmsg")
 
 
 async def test_a_protected_page_is_refused_and_others_go_on(harness: BotHarness) -> None:
@@ -312,7 +312,7 @@ async def test_an_edit_of_our_own_account_in_between_is_kept(harness: BotHarness
     """MediaWiki hides conflicts with oneself: what the account wrote meanwhile is brought back."""
     title, _ = harness.page(PAGE, {URL: LinkState.DEAD})
     copy = harness.give_copy(URL)
-    own = Writer(harness.writer.api, name=harness.login, password=BOT_SECRET)
+    own = WikiWriter(harness.writer.api, name=harness.login, password=BOT_SECRET)
     # The account's own edit is the last one before, too, so that a conflict would be with itself.
     own.write(title, PAGE + "\n\nBy us.")
     once = iter([True])

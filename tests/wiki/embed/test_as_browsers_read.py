@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser_screen import Screen
+from tests.support.browser_screen import BrowserScreen
 from tests.support.sites.docs import library
 from tests.wiki.embed.garbage import GARBAGE
 from wiki.embed.link_lookup import LinkAnswer, PageLocation
@@ -49,7 +49,7 @@ _READ = """
 })"""
 
 
-async def read(screen: Screen, pages: list[bytes]) -> list[dict[str, Any]]:
+async def read(screen: BrowserScreen, pages: list[bytes]) -> list[dict[str, Any]]:
     """What the browser makes of the pages."""
     found: list[dict[str, Any]] = []
     for start in range(0, len(pages), 300):
@@ -69,7 +69,7 @@ def answers(urls: tuple[str, ...]) -> dict[str, LinkAnswer]:
     return {url: LinkAnswer(url, "copy", f"{ARCHIVE}/x", f"{ARCHIVE}/x", group="working") for url in urls}
 
 
-async def test_marks_leave_a_browser_s_reading_of_the_rest_as_it_was(screen: Screen) -> None:
+async def test_marks_leave_a_browser_s_reading_of_the_rest_as_it_was(screen: BrowserScreen) -> None:
     """Without the marks its document is the same, element by element, and links are links to it, too."""
     before = pages()
     readings = [read_page(page, HERE) for page in before]
@@ -86,7 +86,7 @@ async def test_marks_leave_a_browser_s_reading_of_the_rest_as_it_was(screen: Scr
     assert sum(page != made for page, made in zip(before, after, strict=True)) > PAGES / 4
 
 
-async def test_every_link_that_is_marked_is_one_to_a_browser(screen: Screen) -> None:
+async def test_every_link_that_is_marked_is_one_to_a_browser(screen: BrowserScreen) -> None:
     """And but for doubtful places, every link that it sees is found."""
     before = pages()
     seen = await read(screen, before)
@@ -108,7 +108,7 @@ def _spelled(hrefs: list[str]) -> list[str]:
     return [*hrefs, *(href.replace("&", "&amp;") for href in hrefs)]
 
 
-async def test_of_real_pages_every_link_is_found_and_nothing_else_changes(screen: Screen) -> None:
+async def test_of_real_pages_every_link_is_found_and_nothing_else_changes(screen: BrowserScreen) -> None:
     """Manuals as Debian publishes them, made by several tools over twenty years."""
     files = [path for path in sorted(library().root.rglob("*.html")) if path.stat().st_size < 300_000]
     before = [path.read_bytes() for path in files]

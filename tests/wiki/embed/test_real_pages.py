@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.browser_screen import Screen
+from tests.support.browser_screen import BrowserScreen
 from tests.support.embed_fixtures import running_proxy
 from tests.support.embed_front import StubFront, answer_of
 from tests.support.embed_upstream import page, running_upstream
-from tests.support.sites.mediawiki import Wiki
-from tests.support.wiki_writer import Writer
+from tests.support.sites.mediawiki import RunningWiki
+from tests.support.wiki_writer import WikiWriter
 from wiki.embed.page_marker import remove_marks
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
@@ -41,7 +41,7 @@ def told(front: StubFront, url: str) -> dict[str, object]:
 
 
 @pytest.fixture
-def port(wiki: Wiki, front: StubFront) -> Iterator[int]:
+def port(wiki: RunningWiki, front: StubFront) -> Iterator[int]:
     """The proxy before the real wiki."""
     front.link_answer = lambda url: told(front, url)
     with running_proxy(wiki.base, front) as running:
@@ -49,7 +49,7 @@ def port(wiki: Wiki, front: StubFront) -> Iterator[int]:
 
 
 async def test_a_page_of_mediawiki_shows_copies_beside_its_links(
-    writer: Writer, wiki: Wiki, port: int, front: StubFront, screen: Screen, tmp_path: Path
+    writer: WikiWriter, wiki: RunningWiki, port: int, front: StubFront, screen: BrowserScreen, tmp_path: Path
 ) -> None:
     """In its text, its tables and its references; not in menus, not beside archives' links."""
     writer.write("Links", TEXT)
@@ -70,7 +70,7 @@ async def test_a_page_of_mediawiki_shows_copies_beside_its_links(
     assert sorted(front.queries[0]["urls"]) == sorted((FINE, GONE, WAITS))
 
 
-async def test_a_page_of_another_engine_does_so_too(front: StubFront, screen: Screen, tmp_path: Path) -> None:
+async def test_a_page_of_another_engine_does_so_too(front: StubFront, screen: BrowserScreen, tmp_path: Path) -> None:
     """DokuWiki's content; its menu cites nothing."""
     import json
 
@@ -85,9 +85,9 @@ async def test_a_page_of_another_engine_does_so_too(front: StubFront, screen: Sc
     assert [each[0] for each in seen] == [FINE]
 
 
-async def test_a_wiki_works_through_the_proxy(wiki: Wiki, port: int, writer: Writer) -> None:
+async def test_a_wiki_works_through_the_proxy(wiki: RunningWiki, port: int, writer: WikiWriter) -> None:
     """Logging in, saving and reading back as with no proxy between: cookies, tokens and uploads pass."""
-    through = Writer(f"http://127.0.0.1:{port}/api.php")
+    through = WikiWriter(f"http://127.0.0.1:{port}/api.php")
 
     page_id, _ = through.write("Through", f"[{FINE} x]")
 
@@ -95,7 +95,7 @@ async def test_a_wiki_works_through_the_proxy(wiki: Wiki, port: int, writer: Wri
     assert told["query"]["pages"][0]["revisions"][0]["slots"]["main"]["content"] == f"[{FINE} x]"
 
 
-async def test_every_page_of_a_wiki_is_its_own_again_without_the_marks(wiki: Wiki, port: int) -> None:
+async def test_every_page_of_a_wiki_is_its_own_again_without_the_marks(wiki: RunningWiki, port: int) -> None:
     """To the byte, but for what the wiki renders again at each view."""
     import re
     import urllib.parse

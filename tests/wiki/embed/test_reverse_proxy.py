@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.embed_fixtures import Running
 from tests.support.embed_front import StubFront, answer_of
-from tests.support.embed_upstream import Upstream, page, running_upstream
+from tests.support.embed_upstream import EmbedUpstream, page, running_upstream
 from wiki.embed import reverse_proxy
 from wiki.embed.page_marker import remove_marks
 from wiki.embed.proxy_message import PrivatePages
@@ -27,14 +27,14 @@ LIMIT_S = 120.0
 
 
 @pytest.fixture
-def upstream() -> Iterator[Upstream]:
+def upstream() -> Iterator[EmbedUpstream]:
     """A wiki that says what a test wants."""
     with running_upstream() as running:
         running.answer = lambda _: page(HTML)
         yield running
 
 
-class Answered:
+class ProxyAnswer:
     """An answer: its status, its fields as they came, and its body."""
 
     def __init__(self, answer: http.client.HTTPResponse) -> None:
@@ -47,18 +47,18 @@ class Answered:
         return next((text for key, text in self.fields if key.lower() == name), None)
 
 
-def ask(port: int, target: str = "/", *, method: str = "GET", body: bytes | None = None, **fields: Any) -> Answered:
+def ask(port: int, target: str = "/", *, method: str = "GET", body: bytes | None = None, **fields: Any) -> ProxyAnswer:
     """One request; underscores in names are hyphens."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)
     try:
         named = {key.replace("_", "-"): text for key, text in fields.items()}
         connection.request(method, target, body=body, headers=named)
-        return Answered(connection.getresponse())
+        return ProxyAnswer(connection.getresponse())
     finally:
         connection.close()
 
 
-def test_a_page_gains_the_copies_of_what_it_cites(upstream: Upstream, front: StubFront, proxied: Running) -> None:
+def test_a_page_gains_the_copies_of_what_it_cites(upstream: EmbedUpstream, front: StubFront, proxied: Running) -> None:
     """Its links are asked for in one question, and nothing else of it changes."""
     answer = ask(proxied(upstream.origin), "/wiki/Page?x=1")
 
@@ -69,7 +69,7 @@ def test_a_page_gains_the_copies_of_what_it_cites(upstream: Upstream, front: Stu
     assert front.queries == [{"wiki": "me@me", "urls": [URL], "lang": None}]
 
 
-def test_a_second_view_asks_nothing(upstream: Upstream, front: StubFront, proxied: Running) -> None:
+def test_a_second_view_asks_nothing(upstream: EmbedUpstream, front: StubFront, proxied: Running) -> None:
     """What the front said holds as long as it says."""
     port = proxied(upstream.origin)
 
@@ -78,7 +78,7 @@ def test_a_second_view_asks_nothing(upstream: Upstream, front: StubFront, proxie
 
 
 def test_a_front_that_is_away_changes_nothing_and_is_left_alone(
-    upstream: Upstream, front: StubFront, proxied: Running
+    upstream: EmbedUpstream, front: StubFront, proxied: Running
 ) -> None:
     """The page comes as it was, and the next one does not wait."""
     front.status = 503
@@ -88,7 +88,9 @@ def test_a_front_that_is_away_changes_nothing_and_is_left_alone(
     assert len(front.queries) == 1
 
 
-def test_a_front_that_hangs_costs_one_page_its_time_out(upstream: Upstream, front: StubFront, proxied: Running) -> None:
+def test_a_front_that_hangs_costs_one_page_its_time_out(
+    upstream: EmbedUpstream, front: StubFront, proxied: Running
+) -> None:
     """Nobody waits for an archive."""
     front.released.clear()
     port = proxied(upstream.origin, timeout_s_front=0.2)
@@ -111,7 +113,7 @@ PLAIN = {
 
 
 @pytest.mark.parametrize("said", PLAIN.values(), ids=PLAIN.keys())
-def test_what_is_no_page_to_mark_passes_as_it_is(said: bytes, upstream: Upstream, proxied: Running) -> None:
+def test_what_is_no_page_to_mark_passes_as_it_is(said: bytes, upstream: EmbedUpstream, proxied: Running) -> None:
     """To the byte, with its own fields."""
     upstream.answer = lambda _: said
 
@@ -130,7 +132,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("fields", PROGRAMS.values(), ids=PROGRAMS.keys())
 def test_what_a_program_or_an_account_asks_for_passes_as_it_is(
-    fields: dict[str, Any], upstream: Upstream, front: StubFront, proxied: Running
+    fields: dict[str, Any], upstream: EmbedUpstream, front: StubFront, proxied: Running
 ) -> None:
     """An editor would save the marks; a private page's links are nobody's business."""
     assert ask(proxied(upstream.origin), **fields).body == HTML
@@ -138,14 +140,14 @@ def test_what_a_program_or_an_account_asks_for_passes_as_it_is(
 
 
 @pytest.mark.parametrize("target", ["/rest.php/v1/page/X/html", "/w/rest.php/x", "/api.php?action=x", "/own/x"])
-def test_paths_for_programs_are_never_marked(target: str, upstream: Upstream, proxied: Running) -> None:
+def test_paths_for_programs_are_never_marked(target: str, upstream: EmbedUpstream, proxied: Running) -> None:
     """Parsoid's HTML is read and written back."""
     port = proxied(upstream.origin, skip_paths=("/rest.php/", "/w/rest.php/", "/api.php", "/own/"))
 
     assert ask(port, target).body == HTML
 
 
-def test_private_pages_are_asked_about_where_the_operator_says_so(upstream: Upstream, proxied: Running) -> None:
+def test_private_pages_are_asked_about_where_the_operator_says_so(upstream: EmbedUpstream, proxied: Running) -> None:
     """Some wikis give everybody a cookie."""
     upstream.answer = lambda _: page(HTML, "Set-Cookie: a=b", "Set-Cookie: c=d; HttpOnly")
 
@@ -156,7 +158,7 @@ def test_private_pages_are_asked_about_where_the_operator_says_so(upstream: Upst
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "bare-deflate", "two-members"])
-def test_a_packed_page_is_marked_and_sent_packed(coding: str, upstream: Upstream, proxied: Running) -> None:
+def test_a_packed_page_is_marked_and_sent_packed(coding: str, upstream: EmbedUpstream, proxied: Running) -> None:
     """Never twice, and only to who reads it."""
     bare = zlib.compressobj(wbits=-15)
     packed = {
@@ -184,7 +186,9 @@ def test_a_packed_page_is_marked_and_sent_packed(coding: str, upstream: Upstream
     [b"no gzip", gzip.compress(HTML)[:-9], gzip.compress(bytes(9 << 20))],
     ids=["damaged", "cut-short", "bomb"],
 )
-def test_a_page_that_cannot_be_unpacked_passes_as_it_is(packed: bytes, upstream: Upstream, proxied: Running) -> None:
+def test_a_page_that_cannot_be_unpacked_passes_as_it_is(
+    packed: bytes, upstream: EmbedUpstream, proxied: Running
+) -> None:
     """Damaged, cut short, or a bomb."""
     upstream.answer = lambda _: page(packed, "Content-Encoding: gzip")
 
@@ -194,7 +198,7 @@ def test_a_page_that_cannot_be_unpacked_passes_as_it_is(packed: bytes, upstream:
     assert answer.get("weboid-embed") == "passed; why=damaged"
 
 
-def test_a_page_over_the_limit_passes_as_it_is(upstream: Upstream, proxied: Running) -> None:
+def test_a_page_over_the_limit_passes_as_it_is(upstream: EmbedUpstream, proxied: Running) -> None:
     """What was read of it comes first, then the rest."""
     upstream.answer = lambda _: page(HTML + b"x" * 300_000)
 
@@ -204,7 +208,7 @@ def test_a_page_over_the_limit_passes_as_it_is(upstream: Upstream, proxied: Runn
     assert answer.get("weboid-embed") == "passed; why=too-large"
 
 
-def test_a_page_that_comes_slowly_streams(upstream: Upstream, proxied: Running) -> None:
+def test_a_page_that_comes_slowly_streams(upstream: EmbedUpstream, proxied: Running) -> None:
     """A reader sees its beginning before its end exists."""
     more = threading.Event()
 
@@ -227,7 +231,7 @@ def test_a_page_that_comes_slowly_streams(upstream: Upstream, proxied: Running) 
 
 
 def test_a_reader_who_has_the_page_gets_304_until_what_is_known_changes(
-    upstream: Upstream, front: StubFront, proxied: Running
+    upstream: EmbedUpstream, front: StubFront, proxied: Running
 ) -> None:
     """The page's validator is of what the reader got, marks included."""
     front.fresh_s = 0
@@ -247,7 +251,7 @@ def test_a_reader_who_has_the_page_gets_304_until_what_is_known_changes(
     assert "if-none-match" not in upstream.fields()
 
 
-def test_of_what_is_no_page_the_wiki_s_own_validators_count(upstream: Upstream, proxied: Running) -> None:
+def test_of_what_is_no_page_the_wiki_s_own_validators_count(upstream: EmbedUpstream, proxied: Running) -> None:
     """A document that a reader opens again is not sent again."""
     said = page(b"%PDF", 'ETag: "v1"', kind="application/pdf")
     upstream.answer = lambda _: said
@@ -261,7 +265,7 @@ def test_of_what_is_no_page_the_wiki_s_own_validators_count(upstream: Upstream, 
     assert upstream.fields()["if-none-match"] == '"v1"'
 
 
-def test_a_part_of_a_page_is_answered_with_the_whole(upstream: Upstream, proxied: Running) -> None:
+def test_a_part_of_a_page_is_answered_with_the_whole(upstream: EmbedUpstream, proxied: Running) -> None:
     """Parts of another page would not fit together; of files they pass."""
 
     def answer(_: str) -> bytes:
@@ -276,7 +280,7 @@ def test_a_part_of_a_page_is_answered_with_the_whole(upstream: Upstream, proxied
     assert (part.status, part.body) == (206, HTML[:5])
 
 
-def test_a_head_says_nothing_of_a_length_that_nobody_knows(upstream: Upstream, proxied: Running) -> None:
+def test_a_head_says_nothing_of_a_length_that_nobody_knows(upstream: EmbedUpstream, proxied: Running) -> None:
     """The page is marked when it is asked for."""
     upstream.answer = lambda _: page(HTML, 'ETag: "x"').partition(b"<p>")[0]
 
@@ -286,7 +290,7 @@ def test_a_head_says_nothing_of_a_length_that_nobody_knows(upstream: Upstream, p
     assert (answer.get("content-length"), answer.get("etag")) == (None, None)
 
 
-def test_the_wiki_is_told_who_asks(upstream: Upstream, proxied: Running) -> None:
+def test_the_wiki_is_told_who_asks(upstream: EmbedUpstream, proxied: Running) -> None:
     """The host as the reader asked for it; what a reader says of itself is not believed."""
     port = proxied(upstream.origin)
     ask(port, "/a%2Fb?c=%20d&&", host="wiki.example", x_forwarded_for="9.9.9.9", forwarded="for=9.9.9.9",
@@ -301,7 +305,7 @@ def test_the_wiki_is_told_who_asks(upstream: Upstream, proxied: Running) -> None
     assert not {"forwarded", "x-one-hop", "te", "proxy-authorization", "connection"} & set(fields)
 
 
-def test_a_proxy_before_us_is_believed_when_it_is_known(upstream: Upstream, proxied: Running) -> None:
+def test_a_proxy_before_us_is_believed_when_it_is_known(upstream: EmbedUpstream, proxied: Running) -> None:
     """Then its word of the reader is passed on, with its own address behind it."""
     import ipaddress
 
@@ -315,7 +319,7 @@ def test_a_proxy_before_us_is_believed_when_it_is_known(upstream: Upstream, prox
     assert fields["host"] == f"127.0.0.1:{upstream.port}"
 
 
-def test_redirects_and_refusals_are_the_wiki_s(upstream: Upstream, proxied: Running) -> None:
+def test_redirects_and_refusals_are_the_wiki_s(upstream: EmbedUpstream, proxied: Running) -> None:
     """They are not followed; an address of the wiki's own origin becomes the reader's."""
     upstream.answer = lambda _: page(b"", f"Location: {upstream.origin}/x?y", status="302 Found")
     port = proxied(upstream.origin)
@@ -333,7 +337,7 @@ def test_redirects_and_refusals_are_the_wiki_s(upstream: Upstream, proxied: Runn
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "PROPFIND"])
-def test_every_method_passes_with_its_body(method: str, upstream: Upstream, proxied: Running) -> None:
+def test_every_method_passes_with_its_body(method: str, upstream: EmbedUpstream, proxied: Running) -> None:
     """And its answer, unmarked: a preview's links are nobody's yet."""
     answer = ask(proxied(upstream.origin), "/x", method=method, body=b"a=b")
 
@@ -342,7 +346,7 @@ def test_every_method_passes_with_its_body(method: str, upstream: Upstream, prox
     assert answer.body == HTML
 
 
-def test_an_upload_of_a_hundred_megabytes_streams(upstream: Upstream, proxied: Running) -> None:
+def test_an_upload_of_a_hundred_megabytes_streams(upstream: EmbedUpstream, proxied: Running) -> None:
     """With its length when it says one, in chunks when it does not."""
     port = proxied(upstream.origin)
     part = bytes(1 << 20)
@@ -360,7 +364,7 @@ def test_an_upload_of_a_hundred_megabytes_streams(upstream: Upstream, proxied: R
     assert "content-length" not in upstream.fields(1)
 
 
-def test_a_download_of_a_hundred_megabytes_streams(upstream: Upstream, proxied: Running) -> None:
+def test_a_download_of_a_hundred_megabytes_streams(upstream: EmbedUpstream, proxied: Running) -> None:
     """It is not held, whatever its type."""
     size = 100 << 20
 
@@ -375,7 +379,7 @@ def test_a_download_of_a_hundred_megabytes_streams(upstream: Upstream, proxied: 
 
 
 def test_idle_connections_hold_up_no_reader(
-    upstream: Upstream, proxied: Running, monkeypatch: pytest.MonkeyPatch
+    upstream: EmbedUpstream, proxied: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More of them than it takes at once: those that ask nothing make room."""
     monkeypatch.setattr(reverse_proxy, "_MOST_CONNECTIONS", 16)
@@ -411,14 +415,14 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("said", BROKEN.values(), ids=BROKEN.keys())
-def test_a_wiki_that_breaks_off_is_a_bad_gateway(said: bytes, upstream: Upstream, proxied: Running) -> None:
+def test_a_wiki_that_breaks_off_is_a_bad_gateway(said: bytes, upstream: EmbedUpstream, proxied: Running) -> None:
     """A page is held until it is whole, so that nobody takes half of one for all."""
     upstream.answer = lambda _: said
 
     assert ask(proxied(upstream.origin)).status == 502
 
 
-def test_a_file_that_breaks_off_breaks_off_for_the_reader(upstream: Upstream, proxied: Running) -> None:
+def test_a_file_that_breaks_off_breaks_off_for_the_reader(upstream: EmbedUpstream, proxied: Running) -> None:
     """Nobody takes half of a file for all of it."""
     upstream.answer = lambda _: page(b"x" * 99_999, kind="image/png")[:-9]
 
@@ -426,7 +430,7 @@ def test_a_file_that_breaks_off_breaks_off_for_the_reader(upstream: Upstream, pr
         ask(proxied(upstream.origin))
 
 
-def test_a_wiki_that_takes_too_long_is_a_gateway_time_out(upstream: Upstream, proxied: Running) -> None:
+def test_a_wiki_that_takes_too_long_is_a_gateway_time_out(upstream: EmbedUpstream, proxied: Running) -> None:
     """After the time that the operator gives it."""
     hold = threading.Event()
 
@@ -467,7 +471,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("data", "status"), REFUSED.values(), ids=REFUSED.keys())
 def test_a_request_that_two_readers_could_read_differently_goes_no_further(
-    data: bytes, status: int, upstream: Upstream, proxied: Running
+    data: bytes, status: int, upstream: EmbedUpstream, proxied: Running
 ) -> None:
     """Nothing is smuggled past us, and nothing led elsewhere."""
     answer = raw(proxied(upstream.origin), data)
@@ -476,7 +480,7 @@ def test_a_request_that_two_readers_could_read_differently_goes_no_further(
     assert upstream.requests == []
 
 
-def test_one_connection_carries_many_requests(upstream: Upstream, proxied: Running) -> None:
+def test_one_connection_carries_many_requests(upstream: EmbedUpstream, proxied: Running) -> None:
     """Of pages and of everything else, in turns."""
     upstream.answer = lambda target: page(HTML) if "page" in target else page(b"x", kind="image/png")
     connection = http.client.HTTPConnection("127.0.0.1", proxied(upstream.origin), timeout=LIMIT_S)
@@ -491,7 +495,7 @@ def test_one_connection_carries_many_requests(upstream: Upstream, proxied: Runni
     assert found[1] == found[3] == b"x"
 
 
-def test_the_reader_s_own_origin_is_no_citation(upstream: Upstream, front: StubFront, proxied: Running) -> None:
+def test_the_reader_s_own_origin_is_no_citation(upstream: EmbedUpstream, front: StubFront, proxied: Running) -> None:
     """Whatever host the wiki is reached by."""
     html = b'<a href="https://wiki.example/x">x</a><a href="http://wiki.example:8080/y">y</a>' + HTML
     upstream.answer = lambda _: page(html)
@@ -502,7 +506,7 @@ def test_the_reader_s_own_origin_is_no_citation(upstream: Upstream, front: StubF
 
 
 @pytest.mark.parametrize("host", ["", "[", "a b", "x:99999", "%", "::1", "ü", "a,b", "@", "a/b"])
-def test_a_host_that_is_none_harms_nobody(host: str, upstream: Upstream, proxied: Running) -> None:
+def test_a_host_that_is_none_harms_nobody(host: str, upstream: EmbedUpstream, proxied: Running) -> None:
     """It is the wiki's to say what becomes of it; relative links stay what they are."""
     upstream.answer = lambda _: page(b'<a href="/x">own</a>' + HTML)
 
@@ -514,7 +518,7 @@ def test_a_host_that_is_none_harms_nobody(host: str, upstream: Upstream, proxied
 
 
 def test_a_thousand_links_of_a_page_are_asked_for_and_no_more(
-    upstream: Upstream, front: StubFront, proxied: Running
+    upstream: EmbedUpstream, front: StubFront, proxied: Running
 ) -> None:
     """In one question; the others stay as they are."""
     html = b"".join(b'<a href="https://a.example.com/%d">x</a>' % n for n in range(1_500))

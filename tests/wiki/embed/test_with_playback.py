@@ -10,7 +10,7 @@ import pytest
 from links.states import LinkState
 from playback.web.rate_limits import RateLimitPolicy, parse_networks
 from playback.web.registry.registry_service import LinkRegistry
-from tests.support.browser_screen import Screen
+from tests.support.browser_screen import BrowserScreen
 from tests.support.embed_fixtures import running_proxy
 from tests.support.embed_front import StubFront
 from tests.support.embed_upstream import page, running_upstream
@@ -26,7 +26,7 @@ HTML = "".join(f'<p><a href="{url}">{url}</a></p>' for url in (DEAD, FINE, NEW))
 
 
 @dataclass
-class Reading:
+class ArchiveAndWiki:
     """The archive's server, and a wiki that cites."""
 
     front: str
@@ -34,7 +34,7 @@ class Reading:
 
 
 @pytest.fixture
-def reading(tmp_path: Path) -> Iterator[Reading]:
+def reading(tmp_path: Path) -> Iterator[ArchiveAndWiki]:
     """A dead link and one that works, each with a copy, and one that nobody has looked at."""
     with (
         contextlib.closing(CollectionBuilder(tmp_path / "collection")) as builder,
@@ -50,12 +50,12 @@ def reading(tmp_path: Path) -> Iterator[Reading]:
         upstream.answer = lambda _: page(HTML)
         access = RateLimitPolicy(internal=parse_networks(["127.0.0.0/8"]))  # as docs/how-to/embedding.md says
         with serving(builder, links=LinkRegistry(FixedRegistry(store), access)) as it:
-            yield Reading(it.front.rstrip("/"), upstream.origin)
+            yield ArchiveAndWiki(it.front.rstrip("/"), upstream.origin)
 
 
 @pytest.mark.parametrize(("show", "count"), [(CopyDisplay.ALWAYS, 2), (CopyDisplay.DEAD, 1)])
 async def test_a_reader_follows_a_dead_link_into_the_archive(
-    show: CopyDisplay, count: int, reading: Reading, screen: Screen
+    show: CopyDisplay, count: int, reading: ArchiveAndWiki, screen: BrowserScreen
 ) -> None:
     """What the front tells becomes a link; it leads to the page of the copy."""
     with running_proxy(reading.wiki, StubFront(origin=reading.front), show=show, wiki="dewiki@WMF") as port:

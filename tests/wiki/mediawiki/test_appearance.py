@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tests.support.browser_screen import Screen
+from tests.support.browser_screen import BrowserScreen
 from tests.support.documentation_pictures import save_picture
 from tests.support.http_listener import ReceivedRequest, StubResponse
 from tests.support.mediawiki_extension import ExtensionWiki
 from tests.support.sites.mediawiki import ADMIN, PASSWORD
-from tests.support.wiki_visitor import Visitor
+from tests.support.wiki_visitor import WikiVisitor
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 TEXT = """The '''lighthouse''' was lit in 1871,<ref>[https://e.org/history History of the coast],
@@ -40,9 +40,9 @@ def lit(extended_once: ExtensionWiki) -> str:
 
 
 @pytest.fixture(scope="module")
-def admin(extended_once: ExtensionWiki) -> Visitor:
+def admin(extended_once: ExtensionWiki) -> WikiVisitor:
     """An administrator's session, for which the list has forms."""
-    return Visitor(extended_once.wiki.base, ADMIN, PASSWORD)
+    return WikiVisitor(extended_once.wiki.base, ADMIN, PASSWORD)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def admin(extended_once: ExtensionWiki) -> Visitor:
     ids=["page", "page, narrow, dark", "list", "list, narrow, right to left"],
 )
 async def test_axe_reports_no_serious_fault(
-    extended: ExtensionWiki, lit: str, admin: Visitor, screen: Screen,
+    extended: ExtensionWiki, lit: str, admin: WikiVisitor, screen: BrowserScreen,
     page: str, width: int, more: str, dark: bool,
 ) -> None:  # fmt: skip
     """Names, contrasts and targets of the extension's elements."""
@@ -75,7 +75,7 @@ async def test_axe_reports_no_serious_fault(
     assert found == []
 
 
-async def test_cached_links_have_accessible_names(extended: ExtensionWiki, lit: str, screen: Screen) -> None:
+async def test_cached_links_have_accessible_names(extended: ExtensionWiki, lit: str, screen: BrowserScreen) -> None:
     """The name contains the URL and the day of the copy, and begins with the visible label."""
     await screen.open(f"{lit}Lighthouse")
     names = await screen.value(
@@ -86,7 +86,7 @@ async def test_cached_links_have_accessible_names(extended: ExtensionWiki, lit: 
     assert all(name.startswith(seen) for seen, name in names)
 
 
-async def test_cached_links_are_not_printed(extended: ExtensionWiki, lit: str, screen: Screen) -> None:
+async def test_cached_links_are_not_printed(extended: ExtensionWiki, lit: str, screen: BrowserScreen) -> None:
     """MediaWiki prints the addresses of the links themselves."""
     await screen.open(f"{lit}Lighthouse")
     await screen.send("Emulation.setEmulatedMedia", media="print")
@@ -97,7 +97,7 @@ async def test_cached_links_are_not_printed(extended: ExtensionWiki, lit: str, s
     assert shown == 0
 
 
-async def test_dead_links_differ_by_more_than_colour(extended: ExtensionWiki, lit: str, screen: Screen) -> None:
+async def test_dead_links_differ_by_more_than_colour(extended: ExtensionWiki, lit: str, screen: BrowserScreen) -> None:
     """They have another underline."""
     await screen.open(f"{lit}Lighthouse")
     lines = await screen.value(
@@ -107,7 +107,9 @@ async def test_dead_links_differ_by_more_than_colour(extended: ExtensionWiki, li
     assert lines[0] != lines[1]
 
 
-async def test_poll_script_updates_marks_of_an_open_page(extended: ExtensionWiki, lit: str, screen: Screen) -> None:
+async def test_poll_script_updates_marks_of_an_open_page(
+    extended: ExtensionWiki, lit: str, screen: BrowserScreen
+) -> None:
     """From queued to archived, and from unknown to queued, without a reload."""
     extended.writer.write("Tide", "[https://e.org/tide The tide] and [https://e.org/other another]")
     waiting = {"answer": "queued", "href": f"{extended.front.address}/latest/x", "copy": None}

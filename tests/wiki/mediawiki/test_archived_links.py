@@ -7,7 +7,7 @@ from email.utils import formatdate, parsedate_to_datetime
 
 import pytest
 
-from tests.support.http_listener import Listener, ReceivedRequest, StubResponse, front, link_answer
+from tests.support.http_listener import HttpListener, ReceivedRequest, StubResponse, front, link_answer
 from tests.support.mediawiki_extension import ExtensionWiki
 from tests.support.polling import wait_until
 from tests.wiki.mediawiki.conftest import PhpFunctions
@@ -369,7 +369,7 @@ def test_lookup_sends_the_token(extended: ExtensionWiki, shown: str) -> None:
 def test_cached_links_may_be_at_another_origin(extended: ExtensionWiki, shown: str) -> None:
     """The wiki queries an internal address; readers get the public one."""
     extended.configure(Origins=["https://archive.example"])
-    with Listener.running(
+    with HttpListener.running(
         lambda request: StubResponse(
             body=json.dumps(
                 {"fresh_s": 60, "links": [link_answer(u, "https://archive.example") for u in request.json()["urls"]]}

@@ -11,7 +11,7 @@ import pytest
 from tests.support.mediawiki_extension import EXTENSION, ExtensionWiki, extended_wiki
 from tests.support.sites.mediawiki import ADMIN, PASSWORD
 from tests.support.sites.versions import LATER, OLDEST, php_of
-from tests.support.wiki_visitor import Visitor
+from tests.support.wiki_visitor import WikiVisitor
 
 pytestmark = pytest.mark.slow
 TEXT = (
@@ -106,7 +106,7 @@ def test_list_is_translated_and_sets_levels(later: ExtensionWiki) -> None:
     assert "Archivierte Weblinks" in page
     assert page.count("<tr><td>") == 5
     assert "<select" not in page
-    admin = Visitor(later.wiki.base, ADMIN, PASSWORD)
+    admin = WikiVisitor(later.wiki.base, ADMIN, PASSWORD)
     fields = admin.form("Special:WeboidLinks/Shown", "https://e.org/a")
     status, _ = admin.post("Special:WeboidLinks/Shown", {**fields, "level": "text", "reason": "x"})
     assert status == 200

@@ -13,7 +13,7 @@ import pytest
 from tests.support.http_listener import SECRET, ReceivedRequest, StubResponse, is_signed
 from tests.support.mediawiki_extension import ExtensionWiki
 from tests.support.sites.mediawiki import ADMIN, PASSWORD
-from tests.support.wiki_visitor import Visitor
+from tests.support.wiki_visitor import WikiVisitor
 
 pytestmark = pytest.mark.slow
 TEXT = "https://e.org/a https://e.org/dead https://e.org/queued https://e.org/none {{fullurl:Listed}}"
@@ -27,19 +27,19 @@ def listed(extended_once: ExtensionWiki) -> str:
 
 
 @pytest.fixture(scope="module")
-def admin(extended_once: ExtensionWiki) -> Visitor:
+def admin(extended_once: ExtensionWiki) -> WikiVisitor:
     """An administrator's browser session."""
-    return Visitor(extended_once.wiki.base, ADMIN, PASSWORD)
+    return WikiVisitor(extended_once.wiki.base, ADMIN, PASSWORD)
 
 
 @pytest.fixture(scope="module")
-def editor(extended_once: ExtensionWiki) -> Visitor:
+def editor(extended_once: ExtensionWiki) -> WikiVisitor:
     """The session of a user without additional rights."""
     extended_once.wiki.maintain("createAndPromote.php", "Editor", PASSWORD)
-    return Visitor(extended_once.wiki.base, "Editor", PASSWORD)
+    return WikiVisitor(extended_once.wiki.base, "Editor", PASSWORD)
 
 
-def _form(visitor: Visitor, **fields: str) -> tuple[int, str]:
+def _form(visitor: WikiVisitor, **fields: str) -> tuple[int, str]:
     return visitor.post("Special:WeboidLinks/Listed", fields)
 
 
@@ -145,7 +145,7 @@ def test_views_keep_marks_while_the_front_refuses(extended: ExtensionWiki, liste
     assert "/2026/https://e.org/newer" not in html
 
 
-def test_user_with_the_right_sets_a_level(extended: ExtensionWiki, listed: str, admin: Visitor) -> None:
+def test_user_with_the_right_sets_a_level(extended: ExtensionWiki, listed: str, admin: WikiVisitor) -> None:
     """The webhook receives user, link, level and reason."""
     fields = admin.form("Special:WeboidLinks/Listed", "https://e.org/a")
     status, page = _form(admin, **fields, level="html", reason=" too many pictures ")
@@ -163,7 +163,7 @@ def test_user_with_the_right_sets_a_level(extended: ExtensionWiki, listed: str, 
     }
 
 
-def test_level_can_be_removed(extended: ExtensionWiki, listed: str, admin: Visitor) -> None:
+def test_level_can_be_removed(extended: ExtensionWiki, listed: str, admin: WikiVisitor) -> None:
     """The webhook receives null."""
     fields = admin.form("Special:WeboidLinks/Listed", "https://e.org/a")
     _, page = _form(admin, **fields, level="")
@@ -171,7 +171,7 @@ def test_level_can_be_removed(extended: ExtensionWiki, listed: str, admin: Visit
     assert extended.webhook.requests[0].json()["level"] is None
 
 
-def test_user_with_the_right_sets_the_stored_level(extended: ExtensionWiki, listed: str, admin: Visitor) -> None:
+def test_user_with_the_right_sets_the_stored_level(extended: ExtensionWiki, listed: str, admin: WikiVisitor) -> None:
     """A19: by the same form, with a separate path of the webhook, which older releases do not know."""
     fields = admin.form("Special:WeboidLinks/Listed", "https://e.org/a")
     _, page = _form(admin, **fields, level="store:no-media", reason="a small disk")
@@ -185,14 +185,16 @@ def test_user_with_the_right_sets_the_stored_level(extended: ExtensionWiki, list
 
 
 @pytest.mark.parametrize("token", ["", "+\\", "0123456789abcdef0123456789abcdef00000000+\\"])
-def test_form_without_edit_token_sets_nothing(extended: ExtensionWiki, listed: str, admin: Visitor, token: str) -> None:
+def test_form_without_edit_token_sets_nothing(
+    extended: ExtensionWiki, listed: str, admin: WikiVisitor, token: str
+) -> None:
     """Protection against cross-site request forgery."""
     _, page = _form(admin, url="https://e.org/a", level="text", wpEditToken=token)
     assert "loss of session data" in page
     assert extended.webhook.requests == []
 
 
-def test_get_request_sets_nothing(extended: ExtensionWiki, listed: str, admin: Visitor) -> None:
+def test_get_request_sets_nothing(extended: ExtensionWiki, listed: str, admin: WikiVisitor) -> None:
     """Levels require POST."""
     fields = admin.form("Special:WeboidLinks/Listed", "https://e.org/a")
     query = urllib.parse.urlencode({**fields, "level": "text"})
@@ -200,7 +202,7 @@ def test_get_request_sets_nothing(extended: ExtensionWiki, listed: str, admin: V
     assert extended.webhook.requests == []
 
 
-def test_users_without_the_right_cannot_set_levels(extended: ExtensionWiki, listed: str, editor: Visitor) -> None:
+def test_users_without_the_right_cannot_set_levels(extended: ExtensionWiki, listed: str, editor: WikiVisitor) -> None:
     """They have no form, and a POST with their token is refused."""
     assert "<select" not in editor.get("Special:WeboidLinks/Listed")
     _, page = _form(editor, url="https://e.org/a", level="text", wpEditToken=editor.token())
@@ -209,7 +211,7 @@ def test_users_without_the_right_cannot_set_levels(extended: ExtensionWiki, list
     assert extended.webhook.requests == []
 
 
-def test_blocked_administrators_cannot_set_levels(extended: ExtensionWiki, listed: str, admin: Visitor) -> None:
+def test_blocked_administrators_cannot_set_levels(extended: ExtensionWiki, listed: str, admin: WikiVisitor) -> None:
     """A sitewide block includes levels."""
     fields = admin.form("Special:WeboidLinks/Listed", "https://e.org/a")
     extended.writer.act(action="block", user=ADMIN, expiry="1 hour")
@@ -231,7 +233,7 @@ def test_blocked_administrators_cannot_set_levels(extended: ExtensionWiki, liste
     ],
 )
 def test_other_links_and_levels_are_refused(
-    extended: ExtensionWiki, listed: str, admin: Visitor, url: str, level: str
+    extended: ExtensionWiki, listed: str, admin: WikiVisitor, url: str, level: str
 ) -> None:
     """Only links of the page and configured levels are accepted."""
     _, page = _form(admin, url=url, level=level, wpEditToken=admin.token())
@@ -239,7 +241,7 @@ def test_other_links_and_levels_are_refused(
     assert extended.webhook.requests == []
 
 
-def test_configured_levels_are_offered(extended: ExtensionWiki, listed: str, admin: Visitor) -> None:
+def test_configured_levels_are_offered(extended: ExtensionWiki, listed: str, admin: WikiVisitor) -> None:
     """In ascending order; full only if it is configured."""
     extended.configure(Levels=["full", "text", "nonsense"])
     page = admin.get("Special:WeboidLinks/Listed")
@@ -259,7 +261,7 @@ def test_configured_levels_are_offered(extended: ExtensionWiki, listed: str, adm
     ids=["refused", "garbage", "silent"],
 )  # fmt: skip
 def test_refusals_are_shown(
-    extended: ExtensionWiki, listed: str, admin: Visitor, response: StubResponse, words: str
+    extended: ExtensionWiki, listed: str, admin: WikiVisitor, response: StubResponse, words: str
 ) -> None:
     """With the archive's message, escaped."""
     fields = admin.form("Special:WeboidLinks/Listed", "https://e.org/a")
@@ -270,14 +272,14 @@ def test_refusals_are_shown(
     assert "<script>" not in page.partition("mw-message-box")[2].partition("</div>")[0]
 
 
-def test_without_webhook_there_is_no_form(extended: ExtensionWiki, listed: str, admin: Visitor) -> None:
+def test_without_webhook_there_is_no_form(extended: ExtensionWiki, listed: str, admin: WikiVisitor) -> None:
     """Levels cannot be set without a webhook."""
     extended.configure(Webhook="")
     assert "<select" not in admin.get("Special:WeboidLinks/Listed")
 
 
 def test_pages_are_not_listed_for_users_who_may_not_read_them(
-    extended: ExtensionWiki, listed: str, admin: Visitor
+    extended: ExtensionWiki, listed: str, admin: WikiVisitor
 ) -> None:
     """On a private wiki they get the message for missing pages."""
     extended.set_local_settings(

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.support.commands import Weboid
+from tests.support.commands import WeboidRunner
 from tests.support.mediawiki_extension import ExtensionWiki, extended_wiki
 from tests.support.sites.versions import LATER, MACHINES
 
@@ -17,11 +17,11 @@ NOTE = "may be missing from these results"
 
 
 @dataclass(frozen=True)
-class Searched:
+class SearchedArchive:
     """A wiki with the extension, and the archive with its front."""
 
     extended: ExtensionWiki
-    weboid: Weboid
+    weboid: WeboidRunner
 
     def exclude(self, *words: str) -> None:
         """Change the wiki's exclusions with `weboid links exclude`; reset the wiki's cache."""
@@ -45,10 +45,10 @@ class Searched:
 
 
 @pytest.fixture(scope="module", params=[MACHINES, LATER], ids=str)
-def searched(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Searched]:
+def searched(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SearchedArchive]:
     """`weboid serve` with a registry that knows the wiki, and the wiki."""
     folder: Path = tmp_path_factory.mktemp("searched")
-    weboid = Weboid(folder, folder / "profile.toml")
+    weboid = WeboidRunner(folder, folder / "profile.toml")
     known = weboid.call("wiki", "set", WIKI, "--new-farm", "--url=http://127.0.0.1:9/api.php")
     assert known.code == 0, known
     serving = weboid.start("serve", "--listen", "127.0.0.1:0", "--links-internal", "127.0.0.1")
@@ -59,7 +59,7 @@ def searched(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         front = f"$wgWeboidFront = '{origin}';"
         with extended_wiki(front, request.param) as extended:
             extended.writer.write("Page", "[https://www.kept-out.org/a A] [https://found.org/ F]")
-            yield Searched(extended, weboid)
+            yield SearchedArchive(extended, weboid)
     finally:
         serving.terminate()
         serving.communicate(timeout=120)
@@ -79,7 +79,7 @@ PATTERNS = {
 }
 
 
-def test_page_and_api_name_the_excluded_entries(searched: Searched) -> None:
+def test_page_and_api_name_the_excluded_entries(searched: SearchedArchive) -> None:
     """Only if links are excluded."""
     searched.exclude("add", "kept-out.org", "https://half.org/maps")
     for pattern, entry in PATTERNS.items():
@@ -89,7 +89,7 @@ def test_page_and_api_name_the_excluded_entries(searched: Searched) -> None:
     searched.exclude("remove", "kept-out.org", "https://half.org/maps")
 
 
-def test_a_removed_entry_is_not_named(searched: Searched) -> None:
+def test_a_removed_entry_is_not_named(searched: SearchedArchive) -> None:
     """There is no notice either if the archive does not know the wiki."""
     searched.exclude("add", "kept-out.org")
     assert NOTE in searched.page("kept-out.org")

@@ -21,7 +21,7 @@ from links.registry.wikis import Wiki, change_wiki, ensure_wiki, parse_wiki
 from tests.links.conftest import shared_registry, store
 from tests.support.clocks import ManualClock
 from tests.support.services.registries import open_registry
-from tests.support.sites.mediawiki import Wiki as RunningWiki
+from tests.support.sites.mediawiki import RunningWiki
 from wiki.api.client import ApiSettings, WikiApi
 from wiki.api.wikidata import WikibaseRepository
 from wiki.sync.archive_queue import DueLink
@@ -29,7 +29,7 @@ from wiki.sync.feed_context import SyncServices, citation_readers
 from wiki.sync.wiki_feed import FeedRound, WikiFeed
 from wiki.sync.wiki_source import WikiSource
 
-__all__ = ["Fed", "Keeping", "fed", "shared_registry", "store"]  # fixtures among them
+__all__ = ["FedRegistry", "KeepingArchive", "fed", "shared_registry", "store"]  # fixtures among them
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -51,7 +51,7 @@ def opened(folder: Path) -> RegistryStore:
     return open_registry(layout)
 
 
-class Keeping:
+class KeepingArchive:
     """An archive that keeps what it takes."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Keeping:
         self.taken += urls
 
 
-class Fed:
+class FedRegistry:
     """A registry that is fed by one wiki.
 
     Attributes:
@@ -83,7 +83,7 @@ class Fed:
     def __init__(self, store: RegistryStore, wiki: Wiki, api: str, *, attempts: int = 4) -> None:
         self.store = store
         self.wiki = wiki
-        self.archive = Keeping()
+        self.archive = KeepingArchive()
         self.clock = ManualClock(datetime.now(UTC))
         self.holder = "test"
         self.address = api
@@ -145,13 +145,13 @@ class Fed:
 
 
 @pytest.fixture
-def fed(wiki: RunningWiki, tmp_path: Path) -> Iterator[Fed]:
+def fed(wiki: RunningWiki, tmp_path: Path) -> Iterator[FedRegistry]:
     """A registry whose feeder has just begun; no sweep yet."""
     store = opened(tmp_path)
     with store.writing() as rows:
         known = ensure_wiki(rows, parse_wiki("testwiki"), day=0)
         known = change_wiki(rows, known, url=wiki.api())
-    made = Fed(store, known, wiki.api())
+    made = FedRegistry(store, known, wiki.api())
     made.rounds(sweeps=False)
     yield made
     store.close()

@@ -9,7 +9,7 @@ import pytest
 from links.registry.database import RegistryStore
 from links.registry.wikis import feeds_of
 from tests.wiki.sync.model import FACTS
-from tests.wiki.sync.test_wiki_feed import Modelled
+from tests.wiki.sync.test_wiki_feed import ModelledFeed
 from wiki.api.models import SiteFacts
 from wiki.sync import archive_queue, page_import
 from wiki.sync.feed_context import SyncServices
@@ -19,7 +19,7 @@ from wiki.sync.wiki_feed import WikiFeed
 
 def test_a_wiki_that_names_itself_oddly_is_fed(store: RegistryStore) -> None:
     """Its database, its server and its templates may be called anything."""
-    fed = Modelled(store)
+    fed = ModelledFeed(store)
     fed.model.facts_now = SiteFacts(*("a\0\ud800", "", (), "xx\0", "\0", ""), namespaces=FACTS.namespaces)
     fed.model.edit("Template:\ud800\0", "https://a.net/")
     fed.model.edit("A", "https://a.net/", uses=["Template:\ud800\0"])
@@ -34,7 +34,7 @@ def test_a_wiki_that_names_itself_oddly_is_fed(store: RegistryStore) -> None:
 
 def test_a_feeder_works_on_both_databases(store: RegistryStore) -> None:
     """Saves, removals, deletions, leases and sweeps, from the change to the archive."""
-    fed = Modelled(store)
+    fed = ModelledFeed(store)
     first = fed.model.edit("A", "https://a.net/", "https://b.net/")
     fed.model.edit("B", "https://c.net/")
     fed.work()
@@ -70,7 +70,7 @@ def test_internal_error_over_one_page_keeps_no_other_from_being_read(
         monkeypatch.setattr(page_import, "_put_page", faulty(page_import._put_page))
     if seam == "hand on":
         monkeypatch.setattr(archive_queue, "archivable_url", faulty(archive_queue.archivable_url))
-    fed = Modelled(store)
+    fed = ModelledFeed(store)
     nothing: Cite = lambda _text: ()  # noqa: E731
     cite = faulty(nothing) if seam == "cite" else nothing
     shared = SyncServices(store, fed.archive, fed.clock, "test", lambda *_: cite)

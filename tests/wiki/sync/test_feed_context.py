@@ -8,7 +8,7 @@ import pytest
 from links.check_history import day_of
 from tests.wiki.sync.conftest import opened
 from tests.wiki.sync.model import FACTS
-from tests.wiki.sync.test_wiki_feed import Modelled
+from tests.wiki.sync.test_wiki_feed import ModelledFeed
 from wiki.api.models import SiteFacts
 from wiki.sync.feed_context import WikiRenamedError
 from wiki.sync.registration import WikiRegistration, put_wiki
@@ -21,7 +21,7 @@ NEW = SiteFacts(
 def test_adding_a_renamed_wiki_again_lets_its_feed_go_on(tmp_path: Path) -> None:
     """Its pages, cursors and settings stay; only its new name is taken as its own."""
     store = opened(tmp_path)
-    fed = Modelled(store)
+    fed = ModelledFeed(store)
     page_id = fed.model.edit("A", "https://a.net/")
     fed.work()
     fed.model.facts_now = NEW

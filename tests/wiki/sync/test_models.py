@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from links.registry.database import RegistryStore
 from tests.support.examples import examples
 from tests.wiki.sync.conftest import opened
-from tests.wiki.sync.test_wiki_feed import Modelled
+from tests.wiki.sync.test_wiki_feed import ModelledFeed
 from wiki.api.models import SiteFacts, WikiPage
 from wiki.settings import WikiSettings
 from wiki.sync.feed_context import SyncServices, citation_readers
@@ -56,9 +56,9 @@ def _nasty_cite(_facts: SiteFacts, _settings: WikiSettings) -> Cite:
     return cite
 
 
-def _follow(store: RegistryStore, hostile: list[WikiPage]) -> Modelled:
+def _follow(store: RegistryStore, hostile: list[WikiPage]) -> ModelledFeed:
     """A feeder that has read hostile pages, then a good one; sweeps and all."""
-    fed = Modelled(store)
+    fed = ModelledFeed(store)
     fed.set(not_categories=["Secret"])
     for cite in (citation_readers(fed.clock), _nasty_cite):
         shared = SyncServices(store, fed.archive, fed.clock, "test", cite)

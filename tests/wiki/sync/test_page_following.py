@@ -4,14 +4,14 @@ import pytest
 
 from links.registry.farm_queries import missing_targets_on
 from links.registry.wikis import change_wiki, ensure_wiki, put_farm
-from tests.support.sites.mediawiki import Wiki
-from tests.support.wiki_writer import Writer
-from tests.wiki.sync.conftest import Fed
+from tests.support.sites.mediawiki import RunningWiki
+from tests.support.wiki_writer import WikiWriter
+from tests.wiki.sync.conftest import FedRegistry
 
 pytestmark = pytest.mark.slow
 
 
-def test_the_links_of_a_saved_page_are_archived(fed: Fed, writer: Writer) -> None:
+def test_the_links_of_a_saved_page_are_archived(fed: FedRegistry, writer: WikiWriter) -> None:
     """A01: all external links of a page that is saved are taken on."""
     page_id, _ = writer.write("Saved", "[https://saved.net/a x] and https://saved.net/b")
 
@@ -21,7 +21,7 @@ def test_the_links_of_a_saved_page_are_archived(fed: Fed, writer: Writer) -> Non
     assert sorted(fed.taken(page_id)) == ["https://saved.net/a", "https://saved.net/b"]
 
 
-def test_only_what_is_new_on_a_page_is_archived(fed: Fed, writer: Writer) -> None:
+def test_only_what_is_new_on_a_page_is_archived(fed: FedRegistry, writer: WikiWriter) -> None:
     """An edit hands on the links that it adds; what it takes away is gone from the page."""
     page_id, _ = writer.write("Edited", "https://edited.net/a https://edited.net/b")
     fed.rounds(sweeps=False)
@@ -34,7 +34,7 @@ def test_only_what_is_new_on_a_page_is_archived(fed: Fed, writer: Writer) -> Non
     assert fed.taken(page_id) == ["https://edited.net/c"]
 
 
-def test_a_page_keeps_its_number_when_it_is_moved(fed: Fed, writer: Writer) -> None:
+def test_a_page_keeps_its_number_when_it_is_moved(fed: FedRegistry, writer: WikiWriter) -> None:
     """W33: a move changes the title, and nothing is archived again."""
     page_id, _ = writer.write("Old place", "https://moved.net/")
     fed.rounds(sweeps=False)
@@ -47,7 +47,7 @@ def test_a_page_keeps_its_number_when_it_is_moved(fed: Fed, writer: Writer) -> N
     assert fed.taken(page_id) == ["https://moved.net/"]
 
 
-def test_a_deleted_page_leaves_and_a_restored_one_returns(fed: Fed, writer: Writer) -> None:
+def test_a_deleted_page_leaves_and_a_restored_one_returns(fed: FedRegistry, writer: WikiWriter) -> None:
     """W25, W27: the registry has a page exactly as long as the wiki."""
     page_id, _ = writer.write("Deleted", "https://deleted.net/")
     fed.rounds(sweeps=False)
@@ -63,7 +63,9 @@ def test_a_deleted_page_leaves_and_a_restored_one_returns(fed: Fed, writer: Writ
     assert fed.links(page_id) == ["https://deleted.net/"]
 
 
-def test_a_template_changes_the_links_of_the_pages_that_use_it(fed: Fed, writer: Writer, wiki: Wiki) -> None:
+def test_a_template_changes_the_links_of_the_pages_that_use_it(
+    fed: FedRegistry, writer: WikiWriter, wiki: RunningWiki
+) -> None:
     """What a template brings to other pages is found, though nobody tells of these pages."""
     writer.write("Template:Source", "https://template.net/old")
     page_id, _ = writer.write("User of it", "{{Source}}")
@@ -80,7 +82,7 @@ def test_a_template_changes_the_links_of_the_pages_that_use_it(fed: Fed, writer:
     assert "https://template.net/new" in fed.taken(page_id)
 
 
-def test_vandalism_that_is_gone_within_the_grace_is_never_archived(fed: Fed, writer: Writer) -> None:
+def test_vandalism_that_is_gone_within_the_grace_is_never_archived(fed: FedRegistry, writer: WikiWriter) -> None:
     """A link must stand there when the grace is over; one that was rolled back does not."""
     fed.set(grace_h=24)
     page_id, _ = writer.write("Guarded", "https://guarded.net/good")
@@ -97,7 +99,7 @@ def test_vandalism_that_is_gone_within_the_grace_is_never_archived(fed: Fed, wri
     assert fed.links(page_id) == ["https://guarded.net/good"]
 
 
-def test_pages_of_other_namespaces_are_passed_over(fed: Fed, writer: Writer) -> None:
+def test_pages_of_other_namespaces_are_passed_over(fed: FedRegistry, writer: WikiWriter) -> None:
     """W35: without more being said, articles alone are observed; a page that moves in, is."""
     page_id, _ = writer.write("User:Admin/draft", "https://draft.net/")
     fed.rounds(sweeps=False)
@@ -108,7 +110,7 @@ def test_pages_of_other_namespaces_are_passed_over(fed: Fed, writer: Writer) -> 
     assert fed.links(page_id) == ["https://draft.net/"]
 
 
-def test_interwiki_links_are_links_like_any_other(fed: Fed, writer: Writer) -> None:
+def test_interwiki_links_are_links_like_any_other(fed: FedRegistry, writer: WikiWriter) -> None:
     """W49: [[doi:…]] leads to a page, as the wiki's map says."""
     page_id, _ = writer.write("Interwiki", "[[doi:10.1000/182]]")
     fed.rounds(sweeps=False)
@@ -118,7 +120,7 @@ def test_interwiki_links_are_links_like_any_other(fed: Fed, writer: Writer) -> N
     assert fed.taken(page_id) == [link]
 
 
-def test_a_link_to_a_page_of_the_farm_that_is_not_there_is_noted(fed: Fed, writer: Writer) -> None:
+def test_a_link_to_a_page_of_the_farm_that_is_not_there_is_noted(fed: FedRegistry, writer: WikiWriter) -> None:
     """W50: the wiki that it leads to is asked when the page is read."""
     place = "https://other.farm.net/wiki/"
     with fed.store.writing() as rows:
@@ -134,7 +136,7 @@ def test_a_link_to_a_page_of_the_farm_that_is_not_there_is_noted(fed: Fed, write
     assert fed.links(page_id) == ["https://a.net/"]
 
 
-def test_a_page_of_another_content_model_is_passed_over(fed: Fed, writer: Writer) -> None:
+def test_a_page_of_another_content_model_is_passed_over(fed: FedRegistry, writer: WikiWriter) -> None:
     """W25: only wikitext has citations."""
     page_id, _ = writer.write(
         "Data", '{"a": "https://json.net/"}', contentmodel="json", contentformat="application/json"
@@ -144,7 +146,7 @@ def test_a_page_of_another_content_model_is_passed_over(fed: Fed, writer: Writer
     assert fed.title(page_id) is None
 
 
-def test_a_rollback_within_the_grace_leaves_nothing_to_archive(fed: Fed, writer: Writer) -> None:
+def test_a_rollback_within_the_grace_leaves_nothing_to_archive(fed: FedRegistry, writer: WikiWriter) -> None:
     """The link of a vandal whom somebody rolls back is gone from the page and from what is wanted."""
     fed.set(grace_h=48)
     page_id, good = writer.write("Rolled", "https://rolled.net/good")
@@ -162,7 +164,7 @@ def test_a_rollback_within_the_grace_leaves_nothing_to_archive(fed: Fed, writer:
     assert fed.taken(page_id) == ["https://rolled.net/good"]
 
 
-def test_a_page_comes_and_goes_with_its_category(fed: Fed, writer: Writer) -> None:
+def test_a_page_comes_and_goes_with_its_category(fed: FedRegistry, writer: WikiWriter) -> None:
     """W27, W35: put into a category below the one that is named, and taken out again."""
     writer.write("Category:Observed", "")
     writer.write("Category:Below", "[[Category:Observed]]")
@@ -181,7 +183,7 @@ def test_a_page_comes_and_goes_with_its_category(fed: Fed, writer: Writer) -> No
     assert fed.title(page_id) == "Sorted"
 
 
-def test_a_move_over_a_page_leaves_one_of_them(fed: Fed, writer: Writer) -> None:
+def test_a_move_over_a_page_leaves_one_of_them(fed: FedRegistry, writer: WikiWriter) -> None:
     """W33: the page that is overwritten leaves, the one that moved keeps its links."""
     gone_id, _ = writer.write("Target", "https://target.net/")
     page_id, _ = writer.write("Source", "https://source.net/")
@@ -195,7 +197,9 @@ def test_a_move_over_a_page_leaves_one_of_them(fed: Fed, writer: Writer) -> None
     assert fed.links(page_id) == ["https://source.net/"]
 
 
-def test_pages_that_scripts_wrote_are_found_by_the_sweep(fed: Fed, writer: Writer, wiki: Wiki) -> None:
+def test_pages_that_scripts_wrote_are_found_by_the_sweep(
+    fed: FedRegistry, writer: WikiWriter, wiki: RunningWiki
+) -> None:
     """B01, W36: what no change tells of is read with all pages; deletions that nobody told, too."""
     gone_id, _ = writer.write("To be purged", "https://purged.net/")
     fed.rounds()
@@ -212,7 +216,7 @@ def test_pages_that_scripts_wrote_are_found_by_the_sweep(fed: Fed, writer: Write
     assert done[-1].sweep.is_done
 
 
-def test_a_feeder_that_was_away_for_a_week_goes_on_at_its_cursor(fed: Fed, writer: Writer) -> None:
+def test_a_feeder_that_was_away_for_a_week_goes_on_at_its_cursor(fed: FedRegistry, writer: WikiWriter) -> None:
     """Nothing that happened meanwhile is lost, in whatever order."""
     gone_id, _ = writer.write("Week gone", "https://week.net/gone")
     fed.rounds(sweeps=False)

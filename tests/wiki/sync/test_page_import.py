@@ -10,9 +10,9 @@ from links.registry.archive_backlog import current_links
 from links.registry.citations import CitationFlag, CitationRow, citations_of, days_cited
 from links.registry.pages import LinkRef, number_of
 from links.registry.urls import urls_by_id
-from tests.support.sites.mediawiki import Wiki
-from tests.support.wiki_writer import Writer
-from tests.wiki.sync.conftest import Fed
+from tests.support.sites.mediawiki import RunningWiki
+from tests.support.wiki_writer import WikiWriter
+from tests.wiki.sync.conftest import FedRegistry
 from wiki.api.client import ApiSettings, WikiApi
 from wiki.sync.page_import import find_cited_day
 
@@ -24,7 +24,7 @@ Bare: https://cited.net/bare {{dead link|date=May 2021}}
 """
 
 
-def _said(fed: Fed, page_id: int) -> dict[str, CitationRow]:
+def _said(fed: FedRegistry, page_id: int) -> dict[str, CitationRow]:
     number = number_of(fed.wiki.id, page_id)
     with fed.store.reading() as rows:
         found = citations_of(rows, [number])
@@ -32,7 +32,7 @@ def _said(fed: Fed, page_id: int) -> dict[str, CitationRow]:
     return {urls[link.url_id].url: row for link, row in found.items()}
 
 
-def test_what_a_citation_says_is_kept(fed: Fed, writer: Writer) -> None:
+def test_what_a_citation_says_is_kept(fed: FedRegistry, writer: WikiWriter) -> None:
     """B03-B05: the template's access date and archive copy, the tag of a dead link, the reference."""
     writer.write("Template:Cite web", "[{{{url}}} {{{title}}}] [{{{archive-url|}}} copy]")
     writer.write("Template:Dead link", "dead")
@@ -49,7 +49,7 @@ def test_what_a_citation_says_is_kept(fed: Fed, writer: Writer) -> None:
     assert bare.access_day is None
 
 
-def test_a_link_without_access_date_was_cited_when_it_was_first_seen(fed: Fed, writer: Writer) -> None:
+def test_a_link_without_access_date_was_cited_when_it_was_first_seen(fed: FedRegistry, writer: WikiWriter) -> None:
     """B06: without an access date the day counts on which the link was added."""
     page_id, _ = writer.write("Undated", "https://undated.net/")
     fed.rounds(sweeps=False)
@@ -60,7 +60,7 @@ def test_a_link_without_access_date_was_cited_when_it_was_first_seen(fed: Fed, w
     assert list(days.values()) == [day_of(fed.clock.now())]
 
 
-def test_what_is_not_said_any_more_is_forgotten(fed: Fed, writer: Writer) -> None:
+def test_what_is_not_said_any_more_is_forgotten(fed: FedRegistry, writer: WikiWriter) -> None:
     """A page's citations are what its text says now."""
     writer.write("Template:Cite web", "[{{{url}}} {{{title}}}]")
     page_id, _ = writer.write("Changed", "{{cite web|url=https://x.net/|title=x|access-date=2020-02-03}}")
@@ -73,7 +73,9 @@ def test_what_is_not_said_any_more_is_forgotten(fed: Fed, writer: Writer) -> Non
     assert (said["https://x.net/"].way, said["https://x.net/"].access_day) == ("bare", None)
 
 
-def test_the_history_tells_when_a_link_of_an_old_page_was_added(fed: Fed, writer: Writer, wiki: Wiki) -> None:
+def test_the_history_tells_when_a_link_of_an_old_page_was_added(
+    fed: FedRegistry, writer: WikiWriter, wiki: RunningWiki
+) -> None:
     """B06: for a page that had its links before anybody looked the revision counts that added them."""
     writer.write("Template:Cite web", "[{{{url}}} {{{title}}}]")
     page_id, _ = writer.write("History", "Nothing.")

@@ -21,7 +21,7 @@ from links.registry.wikis import change_wiki, ensure_wiki, parse_wiki
 from tests.support.clocks import ManualClock
 from tests.support.examples import examples
 from tests.support.services.registries import open_registry
-from tests.wiki.sync.conftest import Keeping
+from tests.wiki.sync.conftest import KeepingArchive
 from tests.wiki.sync.model import START, ModelWiki
 from wiki.settings import FeedSettings
 from wiki.sync.feed_context import SyncServices
@@ -33,11 +33,11 @@ TITLES = ["A", "B", "C", "D", "User:E", "User:F"]
 URLS = [f"https://{host}.net/" for host in "abcd"]
 
 
-class Killed(BaseException):
+class ProcessKilled(BaseException):
     """The process is killed here."""
 
 
-class Feeding(RuleBasedStateMachine):
+class FeedingMachine(RuleBasedStateMachine):
     """People write on a wiki, a feeder follows, and either may fail at any moment."""
 
     store: RegistryStore
@@ -54,7 +54,7 @@ class Feeding(RuleBasedStateMachine):
             self.known = change_wiki(rows, known, settings={"feed": feed})
         self.model = ModelWiki(at_once=at_once)
         self.model.edit("A", URLS[0])
-        self.archive, self.clock = Keeping(), ManualClock(START)
+        self.archive, self.clock = KeepingArchive(), ManualClock(START)
         self.ever: set[str] = {URLS[0]}
         self.start()
         while swept and asyncio.run(self.feed.round()).is_busy:
@@ -139,17 +139,17 @@ class Feeding(RuleBasedStateMachine):
                 nonlocal left
                 left -= 1
                 if left < 0 and not is_written:
-                    raise Killed
+                    raise ProcessKilled
                 found = original(*given, **named)
                 if left < 0:
-                    raise Killed
+                    raise ProcessKilled
                 return found
 
             return wrapped
 
         PageImporter.write, PageImporter.note = killed(write), killed(note)  # type: ignore[method-assign]
         try:
-            with suppress(Killed):
+            with suppress(ProcessKilled):
                 asyncio.run(self.feed.round(is_notified=True))
         finally:
             PageImporter.write, PageImporter.note = write, note  # type: ignore[method-assign]
@@ -215,8 +215,10 @@ def test_the_registry_ends_as_the_wiki_is() -> None:
     """No sequence of edits, moves, deletions, restorations, failures and crashes leaves a difference."""
     with tempfile.TemporaryDirectory() as folder:
         store = open_registry(Layout(Path(folder)))
-        Feeding.store = store
+        FeedingMachine.store = store
         try:
-            run_state_machine_as_test(Feeding, settings=settings(max_examples=examples(10), stateful_step_count=20))
+            run_state_machine_as_test(
+                FeedingMachine, settings=settings(max_examples=examples(10), stateful_step_count=20)
+            )
         finally:
             store.close()

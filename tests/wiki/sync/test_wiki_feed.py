@@ -38,20 +38,20 @@ from links.registry.wikis import (
 from links.states import LinkState
 from links.url_parts import key_of
 from tests.support.clocks import ManualClock
-from tests.wiki.sync.conftest import Keeping, opened
+from tests.wiki.sync.conftest import KeepingArchive, opened
 from tests.wiki.sync.model import FACTS, START, ModelWiki
 from weboid.app.wiki.wiki_intake import FrontierArchive
 from wiki.sync.feed_context import SyncServices, WikiRenamedError, order_lists
 from wiki.sync.wiki_feed import FeedRound, WikiFeed
 
 
-class Modelled:
+class ModelledFeed:
     """A registry that is fed by a wiki in memory."""
 
     def __init__(self, store: RegistryStore) -> None:
         self.store = store
         self.model = ModelWiki(at_once=50)
-        self.archive = Keeping()
+        self.archive = KeepingArchive()
         self.clock = ManualClock(START)
         with store.writing() as rows:
             known = ensure_wiki(rows, parse_wiki("modelwiki"), day=0)
@@ -95,16 +95,16 @@ class Modelled:
 
 
 @pytest.fixture
-def fed(tmp_path: Path) -> Iterator[Modelled]:
+def fed(tmp_path: Path) -> Iterator[ModelledFeed]:
     """A wiki that was swept."""
     store = opened(tmp_path)
-    made = Modelled(store)
+    made = ModelledFeed(store)
     made.work()
     yield made
     store.close()
 
 
-def test_links_that_come_to_the_table_late_are_found(fed: Modelled) -> None:
+def test_links_that_come_to_the_table_late_are_found(fed: ModelledFeed) -> None:
     """A page is looked at again some seconds after it was saved: wikis write links after the change."""
     page_id = fed.model.edit("A", "https://late.net/")
     fed.model.late[page_id] = ()
@@ -119,7 +119,7 @@ def test_links_that_come_to_the_table_late_are_found(fed: Modelled) -> None:
     assert fed.taken() == ["https://late.net/"]
 
 
-def test_a_large_page_does_not_hold_up_others(fed: Modelled, tmp_path: Path) -> None:
+def test_a_large_page_does_not_hold_up_others(fed: ModelledFeed, tmp_path: Path) -> None:
     """A link that is saved after a page with hundreds is visited after the first of these, not the last."""
     fed.model.edit("Large", *(f"https://h{number}.net/" for number in range(100)))
     fed.work(sweeps=False)
@@ -137,7 +137,7 @@ def test_a_large_page_does_not_hold_up_others(fed: Modelled, tmp_path: Path) -> 
     assert place <= 2 * AT_ONCE  # now and then another lane has its turn
 
 
-def test_a_sweep_offers_again_what_has_no_copy(fed: Modelled) -> None:
+def test_a_sweep_offers_again_what_has_no_copy(fed: ModelledFeed) -> None:
     """B2: down when it was cited, or given up; what has a good copy, however old, and what is dead is not."""
     copied, lost, dead = "https://copied.net/", "https://lost.net/", "https://dead.net/"
     fed.model.edit("A", copied, lost, dead)
@@ -156,7 +156,7 @@ def test_a_sweep_offers_again_what_has_no_copy(fed: Modelled) -> None:
     assert {each.priority for each in fed.archive.taken} == {ArchivePriority.WITHOUT_COPY}
 
 
-def test_what_came_back_to_life_is_offered_again_unless_it_has_a_copy(fed: Modelled) -> None:
+def test_what_came_back_to_life_is_offered_again_unless_it_has_a_copy(fed: ModelledFeed) -> None:
     """However lately it was tried, and however old a good copy is."""
     copied, lost = "https://copied.net/", "https://lost.net/"
     fed.model.edit("A", copied, lost)
@@ -172,7 +172,7 @@ def test_what_came_back_to_life_is_offered_again_unless_it_has_a_copy(fed: Model
     assert fed.taken() == [lost]
 
 
-def test_dead_letters_that_came_back_to_life_are_queued_again(fed: Modelled, tmp_path: Path) -> None:
+def test_dead_letters_that_came_back_to_life_are_queued_again(fed: ModelledFeed, tmp_path: Path) -> None:
     """The frontier leaves alone what it tried lately, but not these."""
     url, now = "https://lost.net/", fed.clock.now()
     fed.model.edit("A", url)
@@ -190,7 +190,7 @@ def test_dead_letters_that_came_back_to_life_are_queued_again(fed: Modelled, tmp
     assert states == [ItemState.QUEUED, ItemState.DEAD, ItemState.QUEUED]
 
 
-def test_the_queue_knows_which_page_asked(fed: Modelled, tmp_path: Path) -> None:
+def test_the_queue_knows_which_page_asked(fed: ModelledFeed, tmp_path: Path) -> None:
     """A13: its address, under its title of now."""
     fed.model.edit("Häfen & co?", "https://a.net/")
     fed.work()
@@ -215,7 +215,7 @@ def test_the_queue_knows_which_page_asked(fed: Modelled, tmp_path: Path) -> None
         "https://a.net/x",
     ],
 )
-def test_a_link_is_asked_for_as_it_is_spelled_on_its_page(fed: Modelled, url: str) -> None:
+def test_a_link_is_asked_for_as_it_is_spelled_on_its_page(fed: ModelledFeed, url: str) -> None:
     """A17: byte for byte, without the fragment; another spelling of the same link is noted."""
     fed.model.edit("A", f"{url}#part")
     fed.work()
@@ -235,7 +235,7 @@ def _state(frontier: SqliteFrontier, url: str) -> ItemState:
     return record.state
 
 
-def test_a_change_is_noted_with_what_it_brought_or_not_at_all(fed: Modelled) -> None:
+def test_a_change_is_noted_with_what_it_brought_or_not_at_all(fed: ModelledFeed) -> None:
     """A feeder that dies while it reads the changed pages finds the change again."""
     page_id = fed.model.edit("A", "https://a.net/")
     fed.model.trouble_at = 2
@@ -248,7 +248,7 @@ def test_a_change_is_noted_with_what_it_brought_or_not_at_all(fed: Modelled) -> 
     assert fed.links(page_id) == ["https://a.net/"]
 
 
-def test_a_wiki_of_another_name_is_refused(fed: Modelled) -> None:
+def test_a_wiki_of_another_name_is_refused(fed: ModelledFeed) -> None:
     """At the address is another wiki: nothing is changed, and the sentence says what to do."""
     page_id = fed.model.edit("A", "https://a.net/")
     fed.work()
@@ -264,7 +264,7 @@ def test_a_wiki_of_another_name_is_refused(fed: Modelled) -> None:
     assert fed.links(page_id) == ["https://a.net/"]
 
 
-def test_two_processes_never_feed_one_wiki(fed: Modelled) -> None:
+def test_two_processes_never_feed_one_wiki(fed: ModelledFeed) -> None:
     """The second is refused until the first has ended, or was silent for longer than its lease."""
     second = fed.feeder("second")
     with pytest.raises(FeedHeldError):
@@ -277,7 +277,7 @@ def test_two_processes_never_feed_one_wiki(fed: Modelled) -> None:
         asyncio.run(fed.feed.round())
 
 
-def test_what_was_forgotten_by_the_wiki_is_found_by_a_sweep(fed: Modelled) -> None:
+def test_what_was_forgotten_by_the_wiki_is_found_by_a_sweep(fed: ModelledFeed) -> None:
     """After a silence longer than the wiki keeps changes every page is read again."""
     first = fed.model.edit("A", "https://a.net/")
     fed.work()
@@ -291,7 +291,7 @@ def test_what_was_forgotten_by_the_wiki_is_found_by_a_sweep(fed: Modelled) -> No
     assert (fed.links(first), fed.links(second)) == (["https://b.net/"], ["https://c.net/"])
 
 
-def test_a_page_that_left_unseen_on_the_day_it_was_read_is_found_by_the_sweep(fed: Modelled) -> None:
+def test_a_page_that_left_unseen_on_the_day_it_was_read_is_found_by_the_sweep(fed: ModelledFeed) -> None:
     """Once changes are lost no page counts as read because it was read earlier that day."""
     fed.model.edit("A", "https://a.net/")
     fed.work()
@@ -302,7 +302,7 @@ def test_a_page_that_left_unseen_on_the_day_it_was_read_is_found_by_the_sweep(fe
     assert fed.known() == ["User:A"]  # released; its row is kept for months
 
 
-def test_a_sweep_goes_on_where_it_was_stopped(fed: Modelled) -> None:
+def test_a_sweep_goes_on_where_it_was_stopped(fed: ModelledFeed) -> None:
     """Its cursor is kept: a list that was gone through is not gone through again."""
     fed.model.at_once = 2
     for letter in "ABCDEF":
@@ -325,7 +325,7 @@ def test_a_sweep_goes_on_where_it_was_stopped(fed: Modelled) -> None:
 def test_the_first_sweep_archives_what_was_imported_before(tmp_path: Path) -> None:
     """Links that the registry has from elsewhere are new to the archive all the same."""
     store = opened(tmp_path)
-    fed = Modelled(store)
+    fed = ModelledFeed(store)
     fed.model.edit("A", "https://a.net/")
     fed.set(archive=False)
     fed.feed = fed.feeder("test")
@@ -341,7 +341,7 @@ def test_the_first_sweep_archives_what_was_imported_before(tmp_path: Path) -> No
     assert fed.taken() == ["https://a.net/"]
 
 
-def test_what_was_just_saved_is_handed_on_before_what_was_swept(fed: Modelled) -> None:
+def test_what_was_just_saved_is_handed_on_before_what_was_swept(fed: ModelledFeed) -> None:
     """A save waits for no sweep: its links go first."""
     fed.archive.is_away = True
     for number in range(5):
@@ -359,7 +359,7 @@ def test_what_was_just_saved_is_handed_on_before_what_was_swept(fed: Modelled) -
     assert len(fed.taken()) == 6
 
 
-def test_an_archive_that_is_away_gets_the_links_later(fed: Modelled) -> None:
+def test_an_archive_that_is_away_gets_the_links_later(fed: ModelledFeed) -> None:
     """What could not be handed on waits, and is handed on once."""
     fed.archive.is_away = True
     fed.model.edit("A", "https://a.net/")
@@ -374,7 +374,7 @@ def test_an_archive_that_is_away_gets_the_links_later(fed: Modelled) -> None:
     assert fed.taken() == ["https://a.net/"]
 
 
-def test_what_was_archived_lately_is_left_alone(fed: Modelled) -> None:
+def test_what_was_archived_lately_is_left_alone(fed: ModelledFeed) -> None:
     """A02: a good capture that is young enough is enough."""
     fed.archive.captured = {"https://a.net/": START, "https://b.net/": START.replace(year=2020)}
     fed.model.edit("A", "https://a.net/", "https://b.net/")
@@ -384,7 +384,7 @@ def test_what_was_archived_lately_is_left_alone(fed: Modelled) -> None:
     assert done[0].handed.fresh == 1
 
 
-def test_of_a_copy_in_an_archive_that_is_archived_which_it_is_of(fed: Modelled) -> None:
+def test_of_a_copy_in_an_archive_that_is_archived_which_it_is_of(fed: ModelledFeed) -> None:
     """A01: not the copy, nor a copy of our own; what link search leaves out is archived as all else (X05)."""
     front = "https://copies.net"
     with fed.store.writing() as rows:
@@ -411,7 +411,7 @@ def test_of_a_copy_in_an_archive_that_is_archived_which_it_is_of(fed: Modelled) 
     assert len(fed.links(fed.archive.taken[0].page_id)) == 5
 
 
-def test_only_pages_below_the_categories_are_observed(fed: Modelled) -> None:
+def test_only_pages_below_the_categories_are_observed(fed: ModelledFeed) -> None:
     """W35: in or below a category that is named, whatever circles the categories make."""
     fed.model.edit("Category:Top", categories=["Category:Low"])
     fed.model.edit("Category:Low", categories=["Category:Top"])
@@ -425,7 +425,7 @@ def test_only_pages_below_the_categories_are_observed(fed: Modelled) -> None:
 
 
 @pytest.mark.parametrize("feed", [{"categories": ["animals"]}, {"templates": ["en"]}], ids=str)
-def test_a_wiki_is_asked_by_names_as_it_has_them(fed: Modelled, feed: dict[str, Any]) -> None:
+def test_a_wiki_is_asked_by_names_as_it_has_them(fed: ModelledFeed, feed: dict[str, Any]) -> None:
     """W35: some tell a small first letter from a large one, as Wiktionary does."""
     fed.set(**feed)
     fed.model.edit("Category:en:animals", categories=["Category:animals"])
@@ -436,7 +436,7 @@ def test_a_wiki_is_asked_by_names_as_it_has_them(fed: Modelled, feed: dict[str, 
     assert fed.known() == ["cat"]
 
 
-def test_pages_of_a_category_that_comes_into_the_tree_are_found(fed: Modelled) -> None:
+def test_pages_of_a_category_that_comes_into_the_tree_are_found(fed: ModelledFeed) -> None:
     """W27: no page changes when one category is put into another, and yet they are observed."""
     fed.model.edit("Category:Top")
     fed.model.edit("Category:Low")
@@ -454,7 +454,7 @@ def test_pages_of_a_category_that_comes_into_the_tree_are_found(fed: Modelled) -
     assert fed.known() == ["In"]
 
 
-def test_a_page_that_leaves_the_criteria_is_kept_but_not_archived(fed: Modelled) -> None:
+def test_a_page_that_leaves_the_criteria_is_kept_but_not_archived(fed: ModelledFeed) -> None:
     """W27, W37: it is released; what waits to be archived waits until it is observed again."""
     fed.set(grace_h=24, categories=["Top"])
     fed.model.edit("Category:Top")
@@ -485,7 +485,7 @@ def test_a_page_that_leaves_the_criteria_is_kept_but_not_archived(fed: Modelled)
     ],
     ids=["category", "template", "page", "property"],
 )
-def test_what_is_excluded_is_not_observed(fed: Modelled, setting: str, values: list[str]) -> None:
+def test_what_is_excluded_is_not_observed(fed: ModelledFeed, setting: str, values: list[str]) -> None:
     """W35: exclusion comes after inclusion; a page without an item is excluded by none."""
     fed.set(**{setting: values})
     fed.model.said["A"] = frozenset({"P31", "P31=Q5"})
@@ -501,7 +501,7 @@ def test_what_is_excluded_is_not_observed(fed: Modelled, setting: str, values: l
     [("templates", ["infobox_person", "Module:Dates"]), ("properties", ["P21=Q1", "P31=Q5"])],
     ids=["template", "property"],
 )
-def test_only_what_is_included_is_observed(fed: Modelled, setting: str, values: list[str]) -> None:
+def test_only_what_is_included_is_observed(fed: ModelledFeed, setting: str, values: list[str]) -> None:
     """W35: by one of the templates or statements that are named; what is not known is not observed."""
     fed.set(**{setting: values})
     fed.model.said.update(A=frozenset({"P31", "P31=Q5"}), B=frozenset({"P31", "P31=Q6"}), C=frozenset(), D=None)
@@ -514,7 +514,7 @@ def test_only_what_is_included_is_observed(fed: Modelled, setting: str, values: 
     assert fed.known() == ["A"]
 
 
-def test_inclusion_comes_before_exclusion(fed: Modelled) -> None:
+def test_inclusion_comes_before_exclusion(fed: ModelledFeed) -> None:
     """W35: each kind that is set must be met, and none that excludes."""
     fed.set(templates=["T"], properties=["P31"], not_properties=["P31=Q5"], not_templates=["U"])
     fed.model.said.update(dict.fromkeys("ABC", frozenset({"P31"})), D=frozenset({"P31", "P31=Q5"}))
@@ -527,7 +527,7 @@ def test_inclusion_comes_before_exclusion(fed: Modelled) -> None:
     assert fed.known() == ["A"]
 
 
-def test_a_sweep_finds_pages_whose_items_say_something_else_now(fed: Modelled) -> None:
+def test_a_sweep_finds_pages_whose_items_say_something_else_now(fed: ModelledFeed) -> None:
     """W35: an item is changed elsewhere, and no change of the wiki's tells of it."""
     fed.set(properties=["P31=Q5"])
     fed.model.edit("A", "https://a.net/")
@@ -541,7 +541,7 @@ def test_a_sweep_finds_pages_whose_items_say_something_else_now(fed: Modelled) -
     assert fed.taken() == ["https://a.net/"]
 
 
-def test_a_sweep_by_templates_reads_no_page_that_uses_none(fed: Modelled) -> None:
+def test_a_sweep_by_templates_reads_no_page_that_uses_none(fed: ModelledFeed) -> None:
     """W35, W36: where templates choose the pages, their users are the list that is gone through."""
     fed.set(templates=["T"])
     used = fed.model.edit("A", "https://a.net/", uses=["Template:T"])
@@ -556,7 +556,7 @@ def test_a_sweep_by_templates_reads_no_page_that_uses_none(fed: Modelled) -> Non
     assert [each for each in fed.model.asked if each.startswith("pages")] == [f"pages [{used}]"]
 
 
-def test_a_page_that_somebody_asked_for_is_read_with_the_next_round(fed: Modelled) -> None:
+def test_a_page_that_somebody_asked_for_is_read_with_the_next_round(fed: ModelledFeed) -> None:
     """W34, W08: a page that is marked is read again, though no change tells of it."""
     page_id = fed.model.edit("A", "https://a.net/")
     fed.work()
@@ -570,7 +570,7 @@ def test_a_page_that_somebody_asked_for_is_read_with_the_next_round(fed: Modelle
     assert fed.links(page_id) == ["https://b.net/"]
 
 
-def test_a_page_that_was_asked_for_is_adopted_if_the_criteria_allow_it(fed: Modelled) -> None:
+def test_a_page_that_was_asked_for_is_adopted_if_the_criteria_allow_it(fed: ModelledFeed) -> None:
     """W10, W34: asked for by number or by title; each is read once a day, and the wiki decides."""
     fed.set(namespaces=[1])
     numbered = fed.model.edit("User:A", "https://a.net/")
@@ -599,7 +599,7 @@ def test_a_page_that_was_asked_for_is_adopted_if_the_criteria_allow_it(fed: Mode
         assert put_page_requests(rows, fed.wiki.id, *asked, day=day + 1) == 5
 
 
-def test_links_to_pages_of_the_farm_that_are_not_there_are_noted(fed: Modelled) -> None:
+def test_links_to_pages_of_the_farm_that_are_not_there_are_noted(fed: ModelledFeed) -> None:
     """W50: external links and interwikis, to the wiki itself and to others; never watched."""
     with fed.store.writing() as rows:
         other = ensure_wiki(rows, parse_wiki("otherwiki"), day=0)
@@ -629,7 +629,7 @@ def test_links_to_pages_of_the_farm_that_are_not_there_are_noted(fed: Modelled) 
     assert set(noted()) == {"https://other.net/wiki/Not_there"}
 
 
-def test_settings_are_read_again_before_each_round(fed: Modelled) -> None:
+def test_settings_are_read_again_before_each_round(fed: ModelledFeed) -> None:
     """B01: what the operator says now holds for the next batch."""
     fed.model.edit("A", "https://a.net/")
     fed.work()
@@ -641,7 +641,7 @@ def test_settings_are_read_again_before_each_round(fed: Modelled) -> None:
     assert fed.known() == ["A", "User:C"]
 
 
-def test_pages_too_large_to_be_read_together_are_read_apart(fed: Modelled, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_too_large_to_be_read_together_are_read_apart(fed: ModelledFeed, monkeypatch: pytest.MonkeyPatch) -> None:
     """One page that nobody can read keeps no other from being read, nor the feed from going on."""
     huge = fed.model.edit("Huge", "https://huge.net/")
     fed.model.edit("A", "https://a.net/")
@@ -658,7 +658,7 @@ def test_pages_too_large_to_be_read_together_are_read_apart(fed: Modelled, monke
     assert fed.known() == ["A"]
 
 
-def test_the_registry_tells_how_far_the_feed_is(fed: Modelled) -> None:
+def test_the_registry_tells_how_far_the_feed_is(fed: ModelledFeed) -> None:
     """Whoever looks sees when the feed last came on, and that it has no trouble."""
     with fed.store.snapshot() as reader:
         feed = feeds_of(reader, fed.wiki.id)["changes"]
@@ -666,7 +666,7 @@ def test_the_registry_tells_how_far_the_feed_is(fed: Modelled) -> None:
     assert (feed.moment, feed.trouble) == (START, "")
 
 
-def test_a_page_that_becomes_a_redirect_has_its_links_no_more(fed: Modelled) -> None:
+def test_a_page_that_becomes_a_redirect_has_its_links_no_more(fed: ModelledFeed) -> None:
     """W08: a redirect that is new is passed over, but one that was an article is read."""
     page_id = fed.model.edit("A", "https://a.net/")
     fed.work()
@@ -678,14 +678,14 @@ def test_a_page_that_becomes_a_redirect_has_its_links_no_more(fed: Modelled) -> 
     assert fed.links(page_id) == []
 
 
-def test_nobody_waits_for_a_process_that_has_ended(fed: Modelled) -> None:
+def test_nobody_waits_for_a_process_that_has_ended(fed: ModelledFeed) -> None:
     """A lease whose holder is known to be gone is free at once."""
     shared = SyncServices(fed.store, fed.archive, fed.clock, "second", is_gone=lambda holder: holder == "test")
 
     asyncio.run(WikiFeed(fed.wiki, fed.model, shared).round())
 
 
-def test_a_feeder_never_rests_until_its_lease_ends(fed: Modelled) -> None:
+def test_a_feeder_never_rests_until_its_lease_ends(fed: ModelledFeed) -> None:
     """However seldom the wiki is asked, and wherever the clock was put."""
     fed.set(poll_s=86_400)
     fed.work()
@@ -695,7 +695,7 @@ def test_a_feeder_never_rests_until_its_lease_ends(fed: Modelled) -> None:
     assert 0 <= asyncio.run(fed.feed.rest_s()) <= 45
 
 
-def test_a_link_is_of_the_account_whose_revision_brought_it(fed: Modelled) -> None:
+def test_a_link_is_of_the_account_whose_revision_brought_it(fed: ModelledFeed) -> None:
     """X11: where that is certain; not what came with several revisions, or back after a revert."""
     fed.model.edit("A", "https://new.net/", by="Ann")
     fed.work()
@@ -717,7 +717,7 @@ def test_a_link_is_of_the_account_whose_revision_brought_it(fed: Modelled) -> No
     }
 
 
-def test_spam_lists_are_fetched_every_hour(fed: Modelled) -> None:
+def test_spam_lists_are_fetched_every_hour(fed: ModelledFeed) -> None:
     """The wiki's own and the farm's, the whitelist among them; what is no more is forgotten (W52)."""
     farm = "https://meta.model.net/api.php"
     fed.set(farm_spam_api=farm)
@@ -744,7 +744,7 @@ def test_spam_lists_are_fetched_every_hour(fed: Modelled) -> None:
     assert len(fed.links(page_id)) == 3
 
 
-def test_pages_of_a_namespace_or_of_a_tree_of_categories_are_read_when_ordered(fed: Modelled) -> None:
+def test_pages_of_a_namespace_or_of_a_tree_of_categories_are_read_when_ordered(fed: ModelledFeed) -> None:
     """By whoever feeds the wiki, and no others; the criteria hold for them."""
     fed.model.edit("Category:Low", categories=["Category:Top"])
     fed.model.edit("A", "https://a.net/", categories=["Category:Low"])
@@ -761,7 +761,7 @@ def test_pages_of_a_namespace_or_of_a_tree_of_categories_are_read_when_ordered(f
     assert fed.known() == ["A", "B"]
 
 
-def test_a_sweep_that_takes_over_four_weeks_is_told(fed: Modelled, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_sweep_that_takes_over_four_weeks_is_told(fed: ModelledFeed, caplog: pytest.LogCaptureFixture) -> None:
     """Once a day, with what helps; one that is done is not (W38)."""
     fed.model.at_once = 1
     for letter in "ABCD":
@@ -778,7 +778,7 @@ def test_a_sweep_that_takes_over_four_weeks_is_told(fed: Modelled, caplog: pytes
     assert caplog.text.count("A sweep has been running for 29 days") == 1
 
 
-def test_a_page_that_leaves_the_categories_stays_while_another_criterion_holds(fed: Modelled) -> None:
+def test_a_page_that_leaves_the_categories_stays_while_another_criterion_holds(fed: ModelledFeed) -> None:
     """Once it was in the tree it is released only when no inclusion criterion holds any more (W27)."""
     fed.model.edit("Category:Top")
     fed.set(categories=["Top"], templates=["Used"])

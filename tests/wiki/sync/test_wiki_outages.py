@@ -7,10 +7,10 @@ import pytest
 
 from core.errors import WeboidError
 from links.registry.wikis import change_wiki, ensure_wiki, parse_wiki
-from tests.support.sites.mediawiki import Wiki
+from tests.support.sites.mediawiki import RunningWiki
 from tests.support.wiki_proxy import ProxiedRequest, ProxiedResponse, WikiProxy, running_wiki_proxy
-from tests.support.wiki_writer import Writer
-from tests.wiki.sync.conftest import Fed, opened
+from tests.support.wiki_writer import WikiWriter
+from tests.wiki.sync.conftest import FedRegistry, opened
 
 pytestmark = pytest.mark.slow
 
@@ -25,21 +25,21 @@ KINDS = ["503", "login", "half", "readonly", "database"]
 
 
 @pytest.fixture(scope="module")
-def proxy(wiki: Wiki) -> Iterator[WikiProxy]:
+def proxy(wiki: RunningWiki) -> Iterator[WikiProxy]:
     """A proxy for the wiki."""
     with running_wiki_proxy(wiki.base) as running:
         yield running
 
 
 @pytest.fixture
-def behind(proxy: WikiProxy, tmp_path: Path) -> Iterator[Fed]:
+def behind(proxy: WikiProxy, tmp_path: Path) -> Iterator[FedRegistry]:
     """A feed that reads the wiki through the proxy."""
     proxy.script = None
     store = opened(tmp_path)
     with store.writing() as rows:
         known = ensure_wiki(rows, parse_wiki("testwiki"), day=0)
         known = change_wiki(rows, known, url=proxy.api)
-    made = Fed(store, known, proxy.api, attempts=1)
+    made = FedRegistry(store, known, proxy.api, attempts=1)
     made.rounds(sweeps=False)
     yield made
     proxy.script = None
@@ -48,7 +48,7 @@ def behind(proxy: WikiProxy, tmp_path: Path) -> Iterator[Fed]:
 
 @pytest.mark.parametrize("broken", BROKEN, ids=KINDS)
 def test_a_question_that_fails_is_made_good(
-    behind: Fed, proxy: WikiProxy, writer: Writer, broken: ProxiedResponse
+    behind: FedRegistry, proxy: WikiProxy, writer: WikiWriter, broken: ProxiedResponse
 ) -> None:
     """At each place in a round: nothing is half done, nothing lost, nothing told twice."""
     title = f"Outage {KINDS[BROKEN.index(broken)]}"

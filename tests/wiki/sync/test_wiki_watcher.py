@@ -13,7 +13,7 @@ from core.errors import InputError
 from links.registry.database import RegistryStore
 from links.registry.pages import find_pages
 from links.registry.wikis import Wiki, WikiName, change_wiki, ensure_wiki, feeds_of, parse_wiki
-from tests.wiki.sync.conftest import Keeping, opened
+from tests.wiki.sync.conftest import KeepingArchive, opened
 from tests.wiki.sync.model import ModelWiki
 from wiki.api.models import LoggedOutError, ReadOnlyError, ThrottledError
 from wiki.sync import wiki_watcher
@@ -30,7 +30,7 @@ class WikiFarm:
         self.store = store
         self.models: dict[WikiName, ModelWiki] = {}
         self.opened: list[str] = []
-        self.archive = Keeping()
+        self.archive = KeepingArchive()
         self.told: list[WatcherReport] = []
         self.has_told = asyncio.Event()
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from links.registry.wikis import change_wiki, ensure_wiki, parse_wiki
-from tests.support.sites.mediawiki import Wiki, running_wiki
+from tests.support.sites.mediawiki import RunningWiki, running_wiki
 from tests.support.wiki_proxy import ProxiedResponse
-from tests.support.wiki_writer import Writer
-from tests.wiki.repository import Repository, repository, statement
-from tests.wiki.sync.conftest import Fed, opened
+from tests.support.wiki_writer import WikiWriter
+from tests.wiki.repository import RepositoryServer, repository, statement
+from tests.wiki.sync.conftest import FedRegistry, opened
 from weboid.cli.main import main
 from weboid.cli.support.commands import ExitCode
 from wiki.api.client import ApiSettings, WikiApi
@@ -51,7 +51,7 @@ OTHERS = {"not_properties": ["P31=Q5"]}
 
 
 @pytest.fixture(scope="module")
-def items() -> Iterator[Repository]:
+def items() -> Iterator[RepositoryServer]:
     """A repository: Q1 is a person and so is Q2, which was merged into it; Q3 is a town; Q4 was one."""
     with repository() as made:
         made.put("Q1", statement("P31", "Q5"), statement("P21", snaktype="somevalue"))
@@ -62,21 +62,21 @@ def items() -> Iterator[Repository]:
 
 
 @pytest.fixture(scope="module")
-def wiki(items: Repository) -> Iterator[Wiki]:
+def wiki(items: RepositoryServer) -> Iterator[RunningWiki]:
     """A wiki whose pages have items there."""
     with running_wiki(server="self", settings=CLIENT % items.proxy.base) as running:
         yield running
 
 
 @pytest.fixture
-def chosen(wiki: Wiki, items: Repository, tmp_path: Path) -> Iterator[Fed]:
+def chosen(wiki: RunningWiki, items: RepositoryServer, tmp_path: Path) -> Iterator[FedRegistry]:
     """A registry whose feeder has just begun, and the repository as it was made."""
     items.instead = None
     store = opened(tmp_path)
     with store.writing() as rows:
         known = ensure_wiki(rows, parse_wiki("testwiki"), day=0)
         known = change_wiki(rows, known, url=wiki.api())
-    made = Fed(store, known, wiki.api())
+    made = FedRegistry(store, known, wiki.api())
     made.rounds(sweeps=False)
     items.proxy.requests.clear()
     yield made
@@ -84,7 +84,7 @@ def chosen(wiki: Wiki, items: Repository, tmp_path: Path) -> Iterator[Fed]:
     store.close()
 
 
-def _written(writer: Writer, title: str, link: str, item: str = "") -> int:
+def _written(writer: WikiWriter, title: str, link: str, item: str = "") -> int:
     return writer.write(title, f"{link} {f'<!--{item}-->' if item else ''}")[0]
 
 
@@ -94,7 +94,7 @@ def _written(writer: Writer, title: str, link: str, item: str = "") -> int:
     ids=["included", "excluded"],
 )
 def test_pages_are_chosen_by_what_their_items_say(
-    chosen: Fed, items: Repository, writer: Writer, feed: dict[str, Any], observed: set[str]
+    chosen: FedRegistry, items: RepositoryServer, writer: WikiWriter, feed: dict[str, Any], observed: set[str]
 ) -> None:
     """One question for all of them, to the repository that the wiki names."""
     items_of = {"Person": "Q1", "Merged": "Q2", "Town": "Q3", "Was": "Q4", "Lost": "Q404", "None": ""}
@@ -106,7 +106,9 @@ def test_pages_are_chosen_by_what_their_items_say(
     assert items.asked == ["Q1|Q2|Q3|Q4|Q404"]
 
 
-def test_a_repository_that_is_away_loses_no_page(chosen: Fed, items: Repository, writer: Writer) -> None:
+def test_a_repository_that_is_away_loses_no_page(
+    chosen: FedRegistry, items: RepositoryServer, writer: WikiWriter
+) -> None:
     """Nothing is taken up, released or archived until it answers; then all is."""
     chosen.set(**PEOPLE)
     page_id = _written(writer, "Kept", "https://kept.net/", "Q1")
@@ -128,7 +130,7 @@ def test_a_repository_that_is_away_loses_no_page(chosen: Fed, items: Repository,
     assert chosen.taken(new_id) == ["https://later.net/"]
 
 
-async def test_a_wiki_on_the_web_leads_nobody_into_a_private_network(items: Repository) -> None:
+async def test_a_wiki_on_the_web_leads_nobody_into_a_private_network(items: RepositoryServer) -> None:
     """A wiki that is asked through a proxy counts as one on the web; the operator may name any repository."""
     there = f"http://localhost:{items.proxy.base.rpartition(':')[2]}"
     told = {"query": {"wikibase": {"repo": {"url": {"base": there, "scriptpath": "/w"}}}}}
@@ -141,7 +143,7 @@ async def test_a_wiki_on_the_web_leads_nobody_into_a_private_network(items: Repo
         assert (await asking.statements(["Q1"], f"{there}/w/api.php"))["Q1"]
 
 
-def test_a_page_is_chosen_by_a_template_that_another_brings(chosen: Fed, writer: Writer) -> None:
+def test_a_page_is_chosen_by_a_template_that_another_brings(chosen: FedRegistry, writer: WikiWriter) -> None:
     """By one that a template of its own uses, or that redirects; the sweep reads their users alone."""
     writer.write("Template:Chosen", "x")
     writer.write("Template:Around", "{{chosen}}")
@@ -160,9 +162,9 @@ def test_a_page_is_chosen_by_a_template_that_another_brings(chosen: Fed, writer:
 
 
 def test_an_operator_chooses_pages_by_their_items(
-    wiki: Wiki,
-    items: Repository,
-    writer: Writer,
+    wiki: RunningWiki,
+    items: RepositoryServer,
+    writer: WikiWriter,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.sites.mediawiki import Wiki
-from tests.support.wiki_writer import Writer
+from tests.support.sites.mediawiki import RunningWiki
+from tests.support.wiki_writer import WikiWriter
 from tests.wiki.wikitext.mending import address, copied, lost, mend
 from wiki.wikitext.citation_model import CitationRepair, RepairKind
 from wiki.wikitext.edit_messages import MessageSender, edit_summary, talk_message
@@ -35,13 +35,13 @@ URLS = [
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _templates(writer: Writer) -> None:
+def _templates(writer: WikiWriter) -> None:
     writer.write("Template:Cite web", CITE)
     writer.write("Template:Webarchive", "<includeonly>([{{{url}}} archived {{{date}}}])</includeonly>")
     writer.write("Template:Dead link", "<includeonly>(dead since {{{date}}})</includeonly>")
 
 
-def parsed(writer: Writer, text: str) -> dict[str, Any]:
+def parsed(writer: WikiWriter, text: str) -> dict[str, Any]:
     """What the wiki makes of the text, saved transformations included."""
     told = writer.ask(
         action="parse",
@@ -63,7 +63,7 @@ def words(page: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("number", range(len(TITLES)))
-def test_an_archived_title_is_shown_letter_by_letter(writer: Writer, number: int) -> None:
+def test_an_archived_title_is_shown_letter_by_letter(writer: WikiWriter, number: int) -> None:
     """Nothing in a title is expanded, linked, signed or made bold (B15)."""
     title = TITLES[number]
     done = mend(f"<ref>{A}</ref>\n<references/>", lambda url: copied(url, title))
@@ -76,7 +76,7 @@ def test_an_archived_title_is_shown_letter_by_letter(writer: Writer, number: int
     assert not page["sections"]
 
 
-def test_repairs_lead_readers_to_the_copies(writer: Writer) -> None:
+def test_repairs_lead_readers_to_the_copies(writer: WikiWriter) -> None:
     """Citation, link, bare link, cell and tag, as the wiki shows them."""
     text = (
         f"a<ref>{{{{cite web|url={A}|title=One}}}}</ref>\n* [{A} Two]\n* see {A}, there\n"
@@ -92,7 +92,7 @@ def test_repairs_lead_readers_to_the_copies(writer: Writer) -> None:
 
 
 @pytest.mark.parametrize("number", range(len(URLS)))
-def test_a_message_shows_addresses_letter_by_letter(wiki: Wiki, writer: Writer, number: int) -> None:
+def test_a_message_shows_addresses_letter_by_letter(wiki: RunningWiki, writer: WikiWriter, number: int) -> None:
     """A talk page's section has one line a link, the copy as its only link, and one signature (B16)."""
     change = CitationRepair(RepairKind.ARCHIVED, URLS[number], address(URLS[number]), "", "", ())
     told = talk_message([change], "en", MessageSender("7"), is_done=True)
@@ -108,7 +108,7 @@ def test_a_message_shows_addresses_letter_by_letter(wiki: Wiki, writer: Writer, 
     assert words(page).count("(UTC)") == 1
 
 
-def test_a_summary_is_kept_whole(writer: Writer) -> None:
+def test_a_summary_is_kept_whole(writer: WikiWriter) -> None:
     """The wiki shows the summary as it was told, with its one link."""
     changes = [CitationRepair(kind, A, address(A), "", "", ()) for kind in RepairKind for _ in range(12)]
     told = edit_summary(changes, "de", MessageSender("7", "User:Weboid/Run"))

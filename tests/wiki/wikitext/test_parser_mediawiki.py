@@ -11,7 +11,7 @@ import pytest
 
 from core.errors import BadUrlError
 from core.urls import identity_key
-from tests.support.sites.mediawiki import Wiki
+from tests.support.sites.mediawiki import RunningWiki
 from tests.wiki.wikitext.reading import read
 
 pytestmark = pytest.mark.slow
@@ -119,7 +119,7 @@ MEANT = {
 }  # fmt: skip
 
 
-def test_what_is_found_is_what_mediawiki_links_to(wiki: Wiki) -> None:
+def test_what_is_found_is_what_mediawiki_links_to(wiki: RunningWiki) -> None:
     """The same set of URLs, for each of some two hundred and fifty ways to write them."""
     wrong = {}
     for text, theirs in zip(SAME, _links(wiki, SAME), strict=True):
@@ -130,7 +130,7 @@ def test_what_is_found_is_what_mediawiki_links_to(wiki: Wiki) -> None:
     assert len(SAME) > 190
 
 
-def test_links_that_stand_together_are_found_as_mediawiki_finds_them(wiki: Wiki) -> None:
+def test_links_that_stand_together_are_found_as_mediawiki_finds_them(wiki: RunningWiki) -> None:
     """Pieces put together by chance, always the same: what is beside a link changes it for both alike."""
     chance = random.Random(7)
     pool = [each for each in SAME if not any(sign in each for sign in UNSETTLING)]
@@ -148,7 +148,7 @@ def test_links_that_stand_together_are_found_as_mediawiki_finds_them(wiki: Wiki)
     assert wrong == {}
 
 
-def test_where_both_differ_it_is_meant(wiki: Wiki) -> None:
+def test_where_both_differ_it_is_meant(wiki: RunningWiki) -> None:
     """The differences that are known, each with its reason: no more, and no less."""
     texts = [text for text, _, _ in MEANT.values()]
     for (why, (text, only_ours, only_theirs)), theirs in zip(MEANT.items(), _links(wiki, texts), strict=True):
@@ -157,7 +157,7 @@ def test_where_both_differ_it_is_meant(wiki: Wiki) -> None:
         assert theirs - ours == set(map(_same, only_theirs)), why
 
 
-def test_the_articles_of_the_test_wiki_are_read_as_mediawiki_reads_them(wiki: Wiki) -> None:
+def test_the_articles_of_the_test_wiki_are_read_as_mediawiki_reads_them(wiki: RunningWiki) -> None:
     """Real prose, with tables, citations and pictures: the links that the page itself shows."""
     count = 0
     with httpx.Client(timeout=120) as client:
@@ -179,7 +179,7 @@ def test_the_articles_of_the_test_wiki_are_read_as_mediawiki_reads_them(wiki: Wi
     assert count > 20
 
 
-def _links(wiki: Wiki, texts: list[str]) -> list[set[str]]:
+def _links(wiki: RunningWiki, texts: list[str]) -> list[set[str]]:
     with httpx.Client(timeout=120) as client:
 
         def ask(text: str) -> set[str]:

@@ -23,7 +23,7 @@ from playback.replay.full.full_gate import (
 )
 from playback.url_paths import FullOrigins
 from tests.playback.replay.test_header_gate import DANGEROUS
-from tests.support.playback_fixtures import NOW, CollectionBuilder, FullSite, Served, decide, fetch, png
+from tests.support.playback_fixtures import NOW, CollectionBuilder, FullSite, ServedCollection, decide, fetch, png
 
 pytestmark = pytest.mark.playback
 TS = timestamp14(NOW)
@@ -39,7 +39,7 @@ def take_down(decisions: DecisionStore, url: str) -> None:
     add_takedowns(decisions, [Takedown(0, kind, what, "", TakedownEffect.BLOCK, "asked for", "", "op", NOW, None)])
 
 
-def test_without_the_possibility_there_is_no_such_route(served: Served, site: str) -> None:
+def test_without_the_possibility_there_is_no_such_route(served: ServedCollection, site: str) -> None:
     """Off by default, whatever the levels say: the front knows no such address, nor does replay."""
     served.builder.page(f"{site}/", HTML)
     decide(served.builder.layout, Level.FULL, link=f"{site}/")

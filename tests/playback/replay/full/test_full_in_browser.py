@@ -13,8 +13,8 @@ import pytest_asyncio
 
 from core.timestamps import timestamp14
 from render.cdp import CdpConnection
-from tests.playback.full_browser import Tab, reader_browser, tab_in
-from tests.support.playback_fixtures import NOW, FullSite, Leaks, png
+from tests.playback.full_browser import BrowserTab, reader_browser, tab_in
+from tests.support.playback_fixtures import NOW, FullSite, LeakListener, png
 
 pytestmark = [pytest.mark.browser, pytest.mark.playback, pytest.mark.asyncio(loop_scope="module")]
 TS = timestamp14(NOW)
@@ -111,18 +111,18 @@ def trying(codes: list[str], leak: str = "http://leak.test") -> str:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def chromium(leak_listener: Leaks) -> AsyncIterator[CdpConnection]:
+async def chromium(leak_listener: LeakListener) -> AsyncIterator[CdpConnection]:
     """One browser, in which each test has a profile of its own."""
     async with reader_browser(leak_listener.port) as browser:
         yield browser
 
 
-async def settle(tab: Tab) -> None:
+async def settle(tab: BrowserTab) -> None:
     """Let what was begun arrive where it leads: a loaded machine of our own answers a hundred times."""
     await tab.ask("new Promise(done => setTimeout(done, 700))")
 
 
-async def test_the_harness_sees_a_leak(leaks: Leaks, chromium: CdpConnection) -> None:
+async def test_the_harness_sees_a_leak(leaks: LeakListener, chromium: CdpConnection) -> None:
     """Were a page to ask for anything elsewhere, these tests would know."""
     async with tab_in(chromium) as tab:
         await tab.open("data:text/html,<img src=http://leak.test/control>")
@@ -133,7 +133,7 @@ async def test_the_harness_sees_a_leak(leaks: Leaks, chromium: CdpConnection) ->
 
 @pytest.mark.parametrize("raw", [False, True])
 async def test_no_way_out_of_a_full_copy_is_found(
-    full: FullSite, site: str, leaks: Leaks, chromium: CdpConnection, raw: bool
+    full: FullSite, site: str, leaks: LeakListener, chromium: CdpConnection, raw: bool
 ) -> None:
     """Not with pywb's rewriting, nor, what counts, without any: the policy is the wall (P-03, P-08)."""
     codes = [*ESCAPES, *UPWARDS] if raw else ESCAPES
@@ -153,7 +153,7 @@ async def test_no_way_out_of_a_full_copy_is_found(
 
 
 async def test_leaving_its_frame_leads_nowhere(
-    full: FullSite, site: str, leaks: Leaks, chromium: CdpConnection
+    full: FullSite, site: str, leaks: LeakListener, chromium: CdpConnection
 ) -> None:
     """The front's policy says what its frame may hold, whatever the page in it wants (P-14)."""
     tries = [[*STAYING], *([code] for code in LEAVING)]
@@ -169,7 +169,7 @@ async def test_leaving_its_frame_leads_nowhere(
 
 
 async def test_a_readers_click_leads_no_page_out_of_its_frame(
-    full: FullSite, site: str, leaks: Leaks, chromium: CdpConnection
+    full: FullSite, site: str, leaks: LeakListener, chromium: CdpConnection
 ) -> None:
     """Only our own notice may use a click to leave it, and only for the front (P-08)."""
     catching = "window.clicked=1;try{top.location='http://leak.test/'}catch(e){};open('http://leak.test/')"
@@ -248,7 +248,7 @@ SHUT = {
 
 @pytest.mark.parametrize("raw", [False, True])
 async def test_a_capture_reads_nothing_of_another_nor_of_the_front(
-    full: FullSite, site: str, leaks: Leaks, chromium: CdpConnection, raw: bool
+    full: FullSite, site: str, leaks: LeakListener, chromium: CdpConnection, raw: bool
 ) -> None:
     """Storage, cookies, caches, channels, documents, permissions: of the same site's other capture (P-04, P-05, P-07)."""
     later = NOW + timedelta(hours=1)
@@ -273,7 +273,7 @@ async def test_a_capture_reads_nothing_of_another_nor_of_the_front(
 
 
 async def test_nothing_is_kept_between_two_views(
-    full: FullSite, site: str, leaks: Leaks, chromium: CdpConnection
+    full: FullSite, site: str, leaks: LeakListener, chromium: CdpConnection
 ) -> None:
     """A capture looks the same each time: what it kept is gone with its page."""
     text = KEEPING.replace(
@@ -288,7 +288,7 @@ async def test_nothing_is_kept_between_two_views(
 
 
 async def test_no_service_worker_is_registered_on_any_path(
-    full: FullSite, site: str, leaks: Leaks, chromium: CdpConnection
+    full: FullSite, site: str, leaks: LeakListener, chromium: CdpConnection
 ) -> None:
     """From the page, from a frame in it, and by typed addresses of scripts (P-06)."""
     full.page(f"{site}/", "<title>x</title>")
@@ -352,7 +352,9 @@ const i = new Image(); i.crossOrigin = 'anonymous'; i.onload = () => { const c =
 <iframe src="/frame"></iframe></body></html>"""
 
 
-async def test_an_application_runs_as_it_did(full: FullSite, site: str, leaks: Leaks, chromium: CdpConnection) -> None:
+async def test_an_application_runs_as_it_did(
+    full: FullSite, site: str, leaks: LeakListener, chromium: CdpConnection
+) -> None:
     """Modules, workers, requests, routes and drawing of the archived page, all out of the archive."""
     page = full.page(f"{site}/app", APPLICATION)
 
@@ -434,7 +436,7 @@ say("kinds", sheet.cssRules.length + data.v)</script>"""
 
 
 async def test_what_scripts_make_comes_out_of_the_archive(
-    full: FullSite, site: str, leaks: Leaks, chromium: CdpConnection
+    full: FullSite, site: str, leaks: LeakListener, chromium: CdpConnection
 ) -> None:
     """Workers, modules and frames of texts, caches, names shared by scripts; a service worker seems there."""
     page = full.page(f"{site}/made", MADE)
@@ -470,7 +472,9 @@ DEEP = """<iframe src="../deeper.html"></iframe><object type="image/svg+xml" dat
 made.src = URL.createObjectURL(new Blob([text], { type: "text/html" })); document.body.append(made)</script>"""
 
 
-async def test_relative_frames_are_shown(full: FullSite, site: str, leaks: Leaks, chromium: CdpConnection) -> None:
+async def test_relative_frames_are_shown(
+    full: FullSite, site: str, leaks: LeakListener, chromium: CdpConnection
+) -> None:
     """Of framesets, of frames within them, pictures in objects, parts of drawings, and documents in data: addresses."""
     page = full.page(f"{site}/dir/page.html", FRAMED)
     titled = "<script>document.title='{}'</script><svg><use href='icons.svg#star'/></svg>"
@@ -503,7 +507,7 @@ async def test_relative_frames_are_shown(full: FullSite, site: str, leaks: Leaks
 
 
 async def test_the_banner_is_ours_whatever_the_page_paints(
-    full: FullSite, site: str, leaks: Leaks, chromium: CdpConnection
+    full: FullSite, site: str, leaks: LeakListener, chromium: CdpConnection
 ) -> None:
     """What covers the frame from edge to edge stays below the banner (P-09)."""
     full.page(
@@ -525,7 +529,7 @@ async def test_the_banner_is_ours_whatever_the_page_paints(
 
 
 @dataclass
-class Datagrams:
+class UdpListener:
     """What arrived at a port by UDP."""
 
     port: int
@@ -533,12 +537,12 @@ class Datagrams:
 
 
 @pytest.fixture
-def datagrams() -> Iterator[Datagrams]:
+def datagrams() -> Iterator[UdpListener]:
     """A listener for datagrams."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind(("127.0.0.1", 0))
         server.settimeout(0.2)
-        found, ended = Datagrams(server.getsockname()[1]), threading.Event()
+        found, ended = UdpListener(server.getsockname()[1]), threading.Event()
 
         def listen() -> None:
             while not ended.is_set():
@@ -555,7 +559,7 @@ def datagrams() -> Iterator[Datagrams]:
 
 
 async def test_calls_to_other_machines_are_not_made(
-    full: FullSite, site: str, leaks: Leaks, chromium: CdpConnection, datagrams: Datagrams
+    full: FullSite, site: str, leaks: LeakListener, chromium: CdpConnection, datagrams: UdpListener
 ) -> None:
     """WebRTC, which no content policy stops, is not there; where it is, Connection-Allowlist stops it."""
     call = (

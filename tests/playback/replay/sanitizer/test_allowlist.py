@@ -13,7 +13,7 @@ from playback.access.levels import Level
 from playback.replay.sanitizer.allowlist import allowlist_of
 from tests.playback.replay.sanitizer.test_html_document import VECTORS
 from tests.support.examples import examples
-from tests.support.playback_fixtures import NOW, Archived
+from tests.support.playback_fixtures import NOW, ReplayedCollection
 
 pytestmark = pytest.mark.playback
 
@@ -29,7 +29,7 @@ PAGE = """<html lang=de><title>T</title><link rel=stylesheet href=a.css>
 each_level = pytest.mark.parametrize("level", LEVELS)
 
 
-class _Names(HTMLParser):
+class _NameCollector(HTMLParser):
     """The elements and attributes of a document."""
 
     def __init__(self, text: str) -> None:
@@ -48,7 +48,7 @@ def strangers(text: str, level: Level) -> list[tuple[str, str]]:
     every = shows.attributes.get("*", frozenset())
     inert = {"input": {"inert"}} if shows.has_look else {}
     found = []
-    for tag, name in sorted(_Names(text).found):
+    for tag, name in sorted(_NameCollector(text).found):
         is_custom = "-" in tag and shows.has_look
         own = shows.attributes.get(tag, frozenset()) | every | {"rel"}
         own |= shows.values.get(tag, {}).keys() | shows.forced.get(tag, {}).keys() | inert.get(tag, set())
@@ -151,7 +151,7 @@ def test_what_was_made_safe_once_stays_as_it_is(in_replay: Call, level: Level, t
     assert twice == once
 
 
-def test_a_sheet_without_pictures_has_a_route_of_its_own(archived: Archived, site: str) -> None:
+def test_a_sheet_without_pictures_has_a_route_of_its_own(archived: ReplayedCollection, site: str) -> None:
     """It names none, its imports neither, and what was made for one route is not served by the other."""
     css = b"@import 'b.css';p{color:red;background:url(x.png)}"
     archived.builder.response(f"{site}/a.css", css, mime="text/css")

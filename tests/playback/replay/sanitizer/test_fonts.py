@@ -25,10 +25,10 @@ from tests.playback.web.test_page_renderer import GOLDEN, HTML_POLICY
 from tests.support.examples import examples
 from tests.support.playback_fixtures import (
     NOW,
-    Browser,
     CollectionBuilder,
-    Leaks,
-    Served,
+    HeadlessBrowser,
+    LeakListener,
+    ServedCollection,
     decide,
     fetch,
     running_replay,
@@ -62,7 +62,7 @@ def wrapped(ttf: bytes, in_replay: Call) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCollection]:
     """Front and replay whose copies load their fonts."""
     builder = CollectionBuilder(tmp_path_factory.mktemp("fonts") / "collection")
     with contextlib.closing(builder), serving(builder) as it:
@@ -77,7 +77,7 @@ def _golden(front: str, *, cross: bool, policy: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("kind", ["font/ttf", "font/woff", "font/woff2"])
 def test_a_font_leaves_with_these_headers_and_no_others(
-    house: Served, site: str, wrapped: dict[str, bytes], kind: str
+    house: ServedCollection, site: str, wrapped: dict[str, bytes], kind: str
 ) -> None:
     """Its type is that of what is sent; CORS is on it and on its 304, since its page has no origin."""
     body, shown = wrapped[kind], sanitise_font(wrapped["font/ttf"])
@@ -97,7 +97,7 @@ def test_a_font_leaves_with_these_headers_and_no_others(
     assert (known.status, known["Access-Control-Allow-Origin"]) == (304, "*")
 
 
-def test_a_page_loads_fonts_from_our_route(house: Served, site: str) -> None:
+def test_a_page_loads_fonts_from_our_route(house: ServedCollection, site: str) -> None:
     """Its policy allows them; CORS is for fonts alone."""
     house.builder.page(f"{site}/", f"<style>{FACE}</style><p>x")
 
@@ -109,7 +109,7 @@ def test_a_page_loads_fonts_from_our_route(house: Served, site: str) -> None:
     assert f'src:url("{FONT}{site}/f")' in reply.text
 
 
-def test_switched_off_there_are_no_fonts(house: Served, site: str, ttf: bytes) -> None:
+def test_switched_off_there_are_no_fonts(house: ServedCollection, site: str, ttf: bytes) -> None:
     """Neither in the page, nor in its policy, nor at the route, whoever asks."""
     house.builder.page(f"{site}/", f"<style>{FACE}</style><p>x")
     house.builder.response(f"{site}/f", ttf, mime="font/ttf")
@@ -124,7 +124,7 @@ def test_switched_off_there_are_no_fonts(house: Served, site: str, ttf: bytes) -
     assert (opened.status, loaded.status) == (404, 403)
 
 
-def test_what_was_made_without_fonts_is_rebuilt_with_them(house: Served, site: str) -> None:
+def test_what_was_made_without_fonts_is_rebuilt_with_them(house: ServedCollection, site: str) -> None:
     """Kept files and browsers' copies are of one setting: switched on or off, it holds at once."""
     house.builder.page(f"{site}/", f"<style>{FACE}</style><p>x")
     target, etags = f"/c/{TS}/{site}/", list[str]()
@@ -139,7 +139,7 @@ def test_what_was_made_without_fonts_is_rebuilt_with_them(house: Served, site: s
 
 
 @pytest.mark.parametrize("level", ["text", "limited", "html"])
-def test_a_page_without_images_has_no_fonts(house: Served, site: str, level: str) -> None:
+def test_a_page_without_images_has_no_fonts(house: ServedCollection, site: str, level: str) -> None:
     """Fonts are of the level `images`."""
     house.builder.page(f"{site}/", f"<style>{FACE}</style><p>x", text="x")
     modifier = {"text": "tx_", "limited": "rd_", "html": "ni_"}[level]
@@ -150,7 +150,7 @@ def test_a_page_without_images_has_no_fonts(house: Served, site: str, level: str
     assert "fo_" not in text
 
 
-def test_a_style_sheet_names_fonts_for_pages_with_images_only(house: Served, site: str) -> None:
+def test_a_style_sheet_names_fonts_for_pages_with_images_only(house: ServedCollection, site: str) -> None:
     """A sheet has two addresses: with pictures and fonts, and without."""
     house.builder.response(f"{site}/s", FACE.encode(), mime="text/css")
 
@@ -158,7 +158,7 @@ def test_a_style_sheet_names_fonts_for_pages_with_images_only(house: Served, sit
     assert "fo_" not in fetch(house.replay, f"/c/{TS}cp_/{site}/s").text
 
 
-def test_nobody_but_a_page_is_given_a_font(house: Served, site: str, ttf: bytes) -> None:
+def test_nobody_but_a_page_is_given_a_font(house: ServedCollection, site: str, ttf: bytes) -> None:
     """Opened it would be a download that nothing asked about; read by a script it would tell."""
     house.builder.response(f"{site}/f", ttf, mime="font/ttf")
 
@@ -174,7 +174,7 @@ def test_nobody_but_a_page_is_given_a_font(house: Served, site: str, ttf: bytes)
     assert asked() == 404
 
 
-def test_a_font_of_another_moment_counts_as_a_part(house: Served, site: str, ttf: bytes) -> None:
+def test_a_font_of_another_moment_counts_as_a_part(house: ServedCollection, site: str, ttf: bytes) -> None:
     """It is told of as pictures are, and is not shown at all beyond the window (P-10)."""
     house.builder.page(f"{site}/", f"<style>{FACE}</style><p>x")
     for days in (2, 31):
@@ -187,7 +187,7 @@ def test_a_font_of_another_moment_counts_as_a_part(house: Served, site: str, ttf
     assert fetch(house.replay, f"{FONT}{site}/g", headers=ASKED).status == 404
 
 
-def test_what_is_no_font_is_absent(house: Served, site: str, ttf: bytes) -> None:
+def test_what_is_no_font_is_absent(house: ServedCollection, site: str, ttf: bytes) -> None:
     """By its bytes alone, whatever it says of itself; and what is too large (P-16, P-21)."""
     bodies = {
         "html": b"<html><script>1</script>", "cut": ttf[:200], "large": ttf + b"\0" * 9_000_000,
@@ -204,7 +204,7 @@ def test_what_is_no_font_is_absent(house: Served, site: str, ttf: bytes) -> None
     )
 
 
-def test_a_font_that_was_taken_down_stays_down(house: Served, site: str, ttf: bytes) -> None:
+def test_a_font_that_was_taken_down_stays_down(house: ServedCollection, site: str, ttf: bytes) -> None:
     """By its digest, at every address, also for browsers that have it."""
     body = ttf + b"\0" * 4
     capture = house.builder.response(f"{site}/f", body, mime="font/ttf")
@@ -334,7 +334,7 @@ def test_a_font_within_a_sheet_is_looked_at(in_replay: Call, ttf: bytes) -> None
 
 @pytest.mark.browser
 def test_a_browser_shows_the_page_in_its_own_fonts(
-    house: Served, site: str, browser: Browser, leaks: Leaks, wrapped: dict[str, bytes]
+    house: ServedCollection, site: str, browser: HeadlessBrowser, leaks: LeakListener, wrapped: dict[str, bytes]
 ) -> None:
     """A line in each format as it was live, unlike in the substitute, and nobody else is asked."""
     kinds = ("font/ttf", "font/woff", "font/woff2", "data")

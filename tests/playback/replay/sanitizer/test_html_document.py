@@ -112,7 +112,7 @@ VECTORS = [
 ]  # fmt: skip
 
 
-class _Audit(HTMLParser):
+class _MarkupAudit(HTMLParser):
     """Notes what of a sanitised document could run, load from elsewhere, or lead elsewhere."""
 
     def __init__(self, allowed_tags: frozenset[str] = frozenset()) -> None:
@@ -155,7 +155,7 @@ def _is_ours(url: str) -> bool:
 
 def faults_of(text: str, allowed: frozenset[str] = frozenset()) -> list[str]:
     """What is wrong with sanitised markup."""
-    audit = _Audit(allowed)
+    audit = _MarkupAudit(allowed)
     audit.feed(text)
     audit.close()
     return audit.faults
@@ -212,7 +212,7 @@ def test_sanitising_twice_changes_nothing(in_replay: Call, vector: str) -> None:
     assert twice == once
 
 
-class _Contents(HTMLParser):
+class _ContentCollector(HTMLParser):
     """The start tags that say anything, and the characters of the text in any order."""
 
     def __init__(self, text: str) -> None:
@@ -239,7 +239,7 @@ def test_reading_the_result_again_adds_nothing_to_it(in_replay: Call, text: str)
 
     Then elements move or are repeated. No attribute, no element that has one and no text comes new.
     """
-    once, twice = map(_Contents, in_replay("body_twice", [text]))
+    once, twice = map(_ContentCollector, in_replay("body_twice", [text]))
 
     assert twice.tags <= once.tags
     assert twice.characters == once.characters
@@ -461,7 +461,7 @@ def framed(document: str, *, element: str = "iframe", attributes: str = "") -> s
 _WHOLE = frozenset({"math", "style", "link", "meta", "title"})
 
 
-class _Frames(HTMLParser):
+class _FrameCollector(HTMLParser):
     """The frames of a document: their attributes, and the documents in them."""
 
     def __init__(self, text: str) -> None:
@@ -479,8 +479,8 @@ class _Frames(HTMLParser):
 def test_no_vector_survives_within_a_frame(in_replay: Call, vector: str) -> None:
     """What is framed is made safe in the same way, two frames deep (P-01)."""
     outer = in_replay("document", [framed(framed(vector))])
-    (middle,) = _Frames(outer).found
-    (inner,) = _Frames(middle["srcdoc"] or "").found
+    (middle,) = _FrameCollector(outer).found
+    (inner,) = _FrameCollector(middle["srcdoc"] or "").found
 
     for frame in (middle, inner):
         assert frame["sandbox"] == "allow-top-navigation-by-user-activation"
@@ -491,7 +491,7 @@ def test_no_vector_survives_within_a_frame(in_replay: Call, vector: str) -> None
 def test_a_frame_is_shown_in_its_place_with_its_own_urls(in_replay: Call) -> None:
     """Relative URLs are the frame's own; size and style stay, and nothing else of the element."""
     page = framed("<img src=i.png>", attributes='width=9 style="color:red;x:y" onload=x name=n')
-    (frame,) = _Frames(in_replay("document", [page])).found
+    (frame,) = _FrameCollector(in_replay("document", [page])).found
 
     assert (frame["width"], frame["style"]) == ("9", "color:red;")
     assert not {"onload", "name", "src"} & set(frame)
@@ -524,9 +524,9 @@ def test_objects_stand_as_what_was_seen_of_them(in_replay: Call) -> None:
     assert "im_/https://page.example/dir/b.gif" in embedded
     assert "<b>instead</b>" in fallback
     assert "im_/https://page.example/dir/d.png" in button
-    assert len(_Frames(framing).found) == 1
+    assert len(_FrameCollector(framing).found) == 1
     assert "im_/https://page.example/dir/a.svg" in drawing
-    assert _Frames(drawing).found == []
+    assert _FrameCollector(drawing).found == []
 
 
 def test_formulas_keep_their_structure(in_replay: Call) -> None:

@@ -8,7 +8,7 @@ from PIL import Image
 from core.timestamps import timestamp14
 from playback.access.levels import Level
 from tests.playback.access.test_level_targets import decide, host_of
-from tests.support.playback_fixtures import NOW, Archived, png
+from tests.support.playback_fixtures import NOW, ReplayedCollection, png
 
 pytestmark = pytest.mark.playback
 
@@ -24,7 +24,7 @@ def saved(image: Image.Image, kind: str) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["svg", "png", "webp", "gif"])
-def test_a_mask_is_the_shape_of_a_picture_and_no_colour(archived: Archived, site: str, kind: str) -> None:
+def test_a_mask_is_the_shape_of_a_picture_and_no_colour(archived: ReplayedCollection, site: str, kind: str) -> None:
     """Re-encoded as black: who may not read the picture reads only where it is (P-02, P-16)."""
     half = Image.new("RGBA", (8, 8))
     half.paste((255, 0, 0, 255), (0, 0, 4, 8))
@@ -52,7 +52,7 @@ def test_a_mask_is_the_shape_of_a_picture_and_no_colour(archived: Archived, site
     ],
     ids=["large", "html", "empty", "cut", "nothing", "large-svg", "long"],
 )  # fmt: skip
-def test_what_is_no_small_picture_is_no_mask(archived: Archived, site: str, body: bytes) -> None:
+def test_what_is_no_small_picture_is_no_mask(archived: ReplayedCollection, site: str, body: bytes) -> None:
     """Absent, and readable by nobody."""
     archived.builder.response(f"{site}/x", body, mime="image/png")
 
@@ -62,7 +62,7 @@ def test_what_is_no_small_picture_is_no_mask(archived: Archived, site: str, body
     assert "Access-Control-Allow-Origin" not in dict(reply.headers)
 
 
-def test_masks_are_for_pages_where_pictures_are(archived: Archived, site: str) -> None:
+def test_masks_are_for_pages_where_pictures_are(archived: ReplayedCollection, site: str) -> None:
     """Nobody opens one, no screenshot is one, and the picture itself stays unreadable."""
     archived.builder.page(f"{site}/", "<p>x", shot=png())
     archived.builder.response(f"{site}/x", png(), mime="image/png")

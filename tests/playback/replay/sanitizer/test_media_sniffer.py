@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from playback.replay.sanitizer.media_sniffer import RasterKind, image_type, raster_kind
-from tests.support.playback_fixtures import NOW, Archived
+from tests.support.playback_fixtures import NOW, ReplayedCollection
 
 pytestmark = pytest.mark.playback
 
@@ -141,7 +141,7 @@ def test_a_drawing_is_known_by_its_first_bytes(data: bytes, kind: RasterKind | N
     assert raster_kind(data) == kind
 
 
-def test_a_picture_of_an_old_format_is_served_as_png(archived: Archived, site: str) -> None:
+def test_a_picture_of_an_old_format_is_served_as_png(archived: ReplayedCollection, site: str) -> None:
     """BMP and icons, whose decoders in browsers nobody needs to meet."""
     archived.builder.response(f"{site}/x.bmp", saved("BMP"), mime="image/bmp")
     archived.builder.response(f"{site}/x.ico", saved("ICO", (16, 16)), mime="image/x-icon")

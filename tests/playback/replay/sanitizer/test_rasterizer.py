@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from tests.support.playback_fixtures import NOW, Archived, png
+from tests.support.playback_fixtures import NOW, ReplayedCollection, png
 
 pytestmark = pytest.mark.playback
 
@@ -151,7 +151,7 @@ def test_old_drawing_programs_name_their_namespaces_by_entities(in_replay: Call)
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_an_svg_of_a_page_is_served_as_png(archived: Archived, site: str, packed: bool) -> None:
+def test_an_svg_of_a_page_is_served_as_png(archived: ReplayedCollection, site: str, packed: bool) -> None:
     """Whatever type it was sent with; drawn by a maker, and never sent as itself (P-16)."""
     body = SVG.format('width="9" height="9" onload="alert(1)"', GREEN).encode()
     archived.builder.response(f"{site}/x.svg", gzip.compress(body) if packed else body, mime="image/svg+xml")

@@ -15,7 +15,7 @@ from playback.url_paths import LEVEL_MODIFIERS
 from tests.playback.full_browser import reader
 from tests.playback.replay.sanitizer.test_allowlist import LEVELS, strangers
 from tests.playback.replay.sanitizer.test_html_document import VECTORS
-from tests.support.playback_fixtures import Browser, Leaks, Served
+from tests.support.playback_fixtures import HeadlessBrowser, LeakListener, ServedCollection
 
 pytestmark = pytest.mark.playback
 
@@ -91,7 +91,7 @@ def _verdict(dom: str) -> list[str]:
 
 
 @pytest.mark.browser
-def test_the_harness_sees_what_runs(browser: Browser, leaks: Leaks) -> None:
+def test_the_harness_sees_what_runs(browser: HeadlessBrowser, leaks: LeakListener) -> None:
     """Unsanitised, some of the corpus runs, brings strangers, and asks elsewhere."""
     page = browser.home / "raw.html"
     raw = ["<img src=x onerror=alert(1)>", "<a href=javascript:alert(2)>x</a>", "<svg></svg>",
@@ -107,7 +107,7 @@ def test_the_harness_sees_what_runs(browser: Browser, leaks: Leaks) -> None:
 @pytest.mark.browser
 @each_level
 def test_nothing_of_the_corpus_runs_without_any_policy(
-    in_replay: Call, browser: Browser, leaks: Leaks, level: Level
+    in_replay: Call, browser: HeadlessBrowser, leaks: LeakListener, level: Level
 ) -> None:
     """What the sanitiser leaves needs no Content-Security-Policy to be harmless; clicks included."""
     bodies = [in_replay("fragment", [each, level]) for each in PAYLOADS]
@@ -130,7 +130,9 @@ def test_of_the_corpus_only_what_a_level_shows_stays(in_replay: Call, level: Lev
 
 
 @pytest.mark.browser
-async def test_nothing_of_the_corpus_runs_or_leaks_in_replay(served: Served, site: str, leaks: Leaks) -> None:
+async def test_nothing_of_the_corpus_runs_or_leaks_in_replay(
+    served: ServedCollection, site: str, leaks: LeakListener
+) -> None:
     """All of it in one page, at each level, as the reader's browser gets it: DOM and source alike (P-03)."""
     calm = "<!DOCTYPE html><title>calm</title>"
     marked = "".join(f"<div>{each}</div>" for each in PAYLOADS)

@@ -24,13 +24,13 @@ from links.states import LinkState
 from playback.web.cached_links import cached_api
 from playback.web.rate_limits import RateLimitPolicy, ReaderRates, TokenRate
 from playback.web.registry.registry_service import LinkRegistry, RegistrySource
-from tests.support.browser_screen import Screen
+from tests.support.browser_screen import BrowserScreen
 from tests.support.loopback import LoopbackServer
-from tests.support.playback_fixtures import CollectionBuilder, Served, serving
+from tests.support.playback_fixtures import CollectionBuilder, ServedCollection, serving
 from tests.support.registry_builder import DEAD, FINE, RegistryBuilder
 from tests.support.services.registries import open_registry
-from tests.support.sites.mediawiki import ADMIN, Wiki, running_wiki
-from tests.support.sites.versions import MACHINES, OTHERS, Version
+from tests.support.sites.mediawiki import ADMIN, RunningWiki, running_wiki
+from tests.support.sites.versions import MACHINES, OTHERS, MediaWikiVersion
 from weboid.app.reader_queue_status import ReaderQueueStatus
 
 pytestmark = [pytest.mark.playback, pytest.mark.browser, pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
@@ -62,7 +62,7 @@ ASKED = "performance.getEntriesByType('resource').filter(e => e.name.endsWith('/
 
 
 @dataclass
-class Archive:
+class CachedArchive:
     """A front with a registry and a frontier.
 
     Attributes:
@@ -70,7 +70,7 @@ class Archive:
         frontier: as a crawl would fill it.
     """
 
-    served: Served
+    served: ServedCollection
     registry_builder: RegistryBuilder
     frontier: Frontier
 
@@ -81,7 +81,7 @@ class Archive:
 
 
 @pytest.fixture(scope="module")
-def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archive]:
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CachedArchive]:
     """With copies of a dead link and of one that works, and one that is queued."""
     root = tmp_path_factory.mktemp("archive")
     builder = CollectionBuilder(root / "collection")
@@ -105,11 +105,11 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archive]:
         serving(builder, links=LinkRegistry(source, RateLimitPolicy(rates=MANY)), status=status) as served,
     ):
         frontier.add([NewItem(QUEUED), NewItem(HELD)], now=now)
-        yield Archive(served, registry_builder, frontier)
+        yield CachedArchive(served, registry_builder, frontier)
 
 
 @contextmanager
-def reading_wiki(archive: Archive, version: Version = MACHINES) -> Iterator[Wiki]:
+def reading_wiki(archive: CachedArchive, version: MediaWikiVersion = MACHINES) -> Iterator[RunningWiki]:
     """A wiki whose readers get the gadget by its Common.js, each page its own way to show it."""
     with running_wiki(server="self", settings="$wgUseSiteJs = true;", version=version) as running:
         choose = (
@@ -126,26 +126,26 @@ def reading_wiki(archive: Archive, version: Version = MACHINES) -> Iterator[Wiki
 
 
 @pytest.fixture(scope="module")
-def wiki(archive: Archive) -> Iterator[Wiki]:
+def wiki(archive: CachedArchive) -> Iterator[RunningWiki]:
     """One that all tests share."""
     with reading_wiki(archive) as running:
         write(running, "Viele", "\n".join(f"* [https://many.example/{n} {n}]" for n in range(500)))
         yield running
 
 
-def write(wiki: Wiki, title: str, text: str) -> None:
+def write(wiki: RunningWiki, title: str, text: str) -> None:
     """Save a page."""
     wiki.maintain("edit.php", "--user", ADMIN, "--summary", "x", title, text=text)
 
 
-async def links_in(screen: Screen, root: str = "#mw-content-text a.external") -> dict[str, Any]:
+async def links_in(screen: BrowserScreen, root: str = "#mw-content-text a.external") -> dict[str, Any]:
     """The page's links once the answer is drawn, by their addresses."""
     await until(screen, "document.querySelector('.weboid-link')")
     found = json.loads(await screen.value(LINKS.replace("ROOT", root)))
     return {each["href"]: each for each in found}
 
 
-async def until(screen: Screen, condition: str) -> None:
+async def until(screen: BrowserScreen, condition: str) -> None:
     """Wait until the page says so."""
     await screen.value(
         f"new Promise(done => {{ const look = () => ({condition}) ? done(true) : setTimeout(look, 20); look(); }})"
@@ -155,7 +155,9 @@ async def until(screen: Screen, condition: str) -> None:
 # ---- on MediaWiki
 
 
-async def test_links_of_a_wikis_page_get_their_copies(archive: Archive, wiki: Wiki, screen: Screen) -> None:
+async def test_links_of_a_wikis_page_get_their_copies(
+    archive: CachedArchive, wiki: RunningWiki, screen: BrowserScreen
+) -> None:
     """What docs/how-to/embedding.md says, and nothing else (A09)."""
     await screen.open(f"{wiki.base}/wiki/Burg")
     found = await links_in(screen, "#mw-content-text .references a.external, p a.external")
@@ -184,7 +186,7 @@ async def test_links_of_a_wikis_page_get_their_copies(archive: Archive, wiki: Wi
     assert await screen.value("document.querySelectorAll('.weboid-ignore .weboid-link').length") == 0
 
 
-async def test_the_copy_is_one_click_away(archive: Archive, wiki: Wiki, screen: Screen) -> None:
+async def test_the_copy_is_one_click_away(archive: CachedArchive, wiki: RunningWiki, screen: BrowserScreen) -> None:
     """It opens the reader's page of that very copy."""
     await screen.open(f"{wiki.base}/wiki/Burg")
     found = await links_in(screen)
@@ -196,7 +198,9 @@ async def test_the_copy_is_one_click_away(archive: Archive, wiki: Wiki, screen: 
 
 
 @pytest.mark.parametrize("version", OTHERS, ids=str)
-async def test_other_versions_of_mediawiki_show_the_same(archive: Archive, screen: Screen, version: Version) -> None:
+async def test_other_versions_of_mediawiki_show_the_same(
+    archive: CachedArchive, screen: BrowserScreen, version: MediaWikiVersion
+) -> None:
     """The oldest that is promised and a later one load the gadget, and its styles, as they are."""
     with reading_wiki(archive, version) as running:
         await screen.open(f"{running.base}/wiki/Burg")
@@ -209,7 +213,9 @@ async def test_other_versions_of_mediawiki_show_the_same(archive: Archive, scree
 
 
 @pytest.mark.parametrize(("show", "shown"), [("dead", {f"{DEAD}#Teil-2"}), ("never", set())])
-async def test_a_wiki_chooses_what_is_shown(wiki: Wiki, screen: Screen, show: str, shown: set[str]) -> None:
+async def test_a_wiki_chooses_what_is_shown(
+    wiki: RunningWiki, screen: BrowserScreen, show: str, shown: set[str]
+) -> None:
     """Classes and attributes are there in any case."""
     await screen.open(f"{wiki.base}/wiki/Burg?shown={show}")
     found = await links_in(screen)
@@ -219,7 +225,9 @@ async def test_a_wiki_chooses_what_is_shown(wiki: Wiki, screen: Screen, show: st
     assert "weboid-working" in found[FINE]["classes"]
 
 
-async def test_what_was_queued_gets_its_copy_without_a_reload(archive: Archive, wiki: Wiki, screen: Screen) -> None:
+async def test_what_was_queued_gets_its_copy_without_a_reload(
+    archive: CachedArchive, wiki: RunningWiki, screen: BrowserScreen
+) -> None:
     """The page asks again while something is on its way, and then no more."""
     url = "https://zeitung.de/soon"
     archive.frontier.add([NewItem(url)], now=SystemClock().now())
@@ -234,7 +242,7 @@ async def test_what_was_queued_gets_its_copy_without_a_reload(archive: Archive, 
     assert await screen.value(ASKED) <= 6
 
 
-async def test_a_page_asks_again_a_few_times_only(wiki: Wiki, screen: Screen) -> None:
+async def test_a_page_asks_again_a_few_times_only(wiki: RunningWiki, screen: BrowserScreen) -> None:
     """However long something stays queued."""
     write(wiki, "Nie", f"[{HELD} held]")
     await screen.send("Page.addScriptToEvaluateOnNewDocument", source=AT_ONCE)
@@ -245,7 +253,9 @@ async def test_a_page_asks_again_a_few_times_only(wiki: Wiki, screen: Screen) ->
     assert await screen.value(ASKED) == 16
 
 
-async def test_after_an_edit_on_the_page_its_links_are_asked_for_again(wiki: Wiki, screen: Screen) -> None:
+async def test_after_an_edit_on_the_page_its_links_are_asked_for_again(
+    wiki: RunningWiki, screen: BrowserScreen
+) -> None:
     """MediaWiki's own hooks say so."""
     await screen.open(f"{wiki.base}/wiki/Burg")
     await links_in(screen)
@@ -261,7 +271,7 @@ async def test_after_an_edit_on_the_page_its_links_are_asked_for_again(wiki: Wik
     assert await screen.value(marks) == 5
 
 
-async def test_a_page_with_five_hundred_links_asks_once(wiki: Wiki, screen: Screen) -> None:
+async def test_a_page_with_five_hundred_links_asks_once(wiki: RunningWiki, screen: BrowserScreen) -> None:
     """All of them are marked."""
     await screen.open(f"{wiki.base}/wiki/Viele")
     await links_in(screen)
@@ -274,7 +284,7 @@ async def test_a_page_with_five_hundred_links_asks_once(wiki: Wiki, screen: Scre
 
 
 @dataclass
-class Site:
+class OtherSite:
     """A site of another engine, and a front whose answers a test chooses.
 
     Attributes:
@@ -292,9 +302,9 @@ class Site:
 
 
 @contextmanager
-def open_site() -> Iterator[Site]:
+def open_site() -> Iterator[OtherSite]:
     """A site on loopback."""
-    site = Site()
+    site = OtherSite()
 
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, *_arguments: Any) -> None:
@@ -333,7 +343,7 @@ def open_site() -> Iterator[Site]:
 
 
 @pytest.fixture
-def site() -> Iterator[Site]:
+def site() -> Iterator[OtherSite]:
     """A site with a link of each kind."""
     with open_site() as it:
         it.page = page_of(
@@ -365,7 +375,7 @@ def answer(*links: Any, fresh_s: Any = 60) -> bytes:
     return json.dumps({"wiki": None, "fresh_s": fresh_s, "links": links}).encode()
 
 
-async def test_a_site_of_any_engine_gets_the_same(site: Site, screen: Screen) -> None:
+async def test_a_site_of_any_engine_gets_the_same(site: OtherSite, screen: BrowserScreen) -> None:
     """Under a policy that allows no style and no script of a page's own; what is asked is plain text."""
     site.answer = answer(told(), told(group="unreachable", is_dead=True, label="Kopie"))
     await screen.open(f"{site.address}/")
@@ -380,7 +390,7 @@ async def test_a_site_of_any_engine_gets_the_same(site: Site, screen: Screen) ->
     assert await screen.value(style) == "nowrap"
 
 
-async def test_a_site_says_which_links_are_meant(site: Site, screen: Screen) -> None:
+async def test_a_site_says_which_links_are_meant(site: OtherSite, screen: BrowserScreen) -> None:
     """By selectors of its own."""
     site.page = page_of(
         f'<main><a class="out" href="{FINE}">x</a> <a href="{DEAD}">x</a></main>'
@@ -408,7 +418,7 @@ BAD_FACTS: tuple[dict[str, Any], ...] = (
 )
 
 
-async def test_an_address_that_is_none_makes_no_link(site: Site, screen: Screen) -> None:
+async def test_an_address_that_is_none_makes_no_link(site: OtherSite, screen: BrowserScreen) -> None:
     """Whoever answers in the front's place."""
     urls = [f"https://a.example/{number}" for number in range(len(BAD_FACTS) + 1)]
     site.page = page_of("".join(f'<a href="{url}">x</a>' for url in urls))
@@ -420,7 +430,7 @@ async def test_an_address_that_is_none_makes_no_link(site: Site, screen: Screen)
     assert not [each for each in found.values() if "javascript" in json.dumps(each)]
 
 
-async def test_words_with_markup_are_words(site: Site, screen: Screen) -> None:
+async def test_words_with_markup_are_words(site: OtherSite, screen: BrowserScreen) -> None:
     """Nothing in an answer becomes an element, an attribute or a class."""
     hostile = told(words=MARKUP, label=MARKUP, date=MARKUP, group=f"x {MARKUP}", state=MARKUP)
     site.answer = answer(hostile, None)
@@ -434,7 +444,7 @@ async def test_words_with_markup_are_words(site: Site, screen: Screen) -> None:
     assert await screen.value("document.querySelector('.weboid-cached a').title") == MARKUP
 
 
-async def test_what_is_no_answer_changes_nothing(site: Site, screen: Screen) -> None:
+async def test_what_is_no_answer_changes_nothing(site: OtherSite, screen: BrowserScreen) -> None:
     """And the front is left alone for a minute, on the next page, too."""
     bad = (
         (200, b"<html>"), (200, b"null"), (200, b"[]"), (200, b'{"links": 7}'),
@@ -452,7 +462,7 @@ async def test_what_is_no_answer_changes_nothing(site: Site, screen: Screen) -> 
         await screen.value("sessionStorage.clear()")
 
 
-async def test_a_front_that_hangs_is_waited_for_three_seconds(site: Site, screen: Screen) -> None:
+async def test_a_front_that_hangs_is_waited_for_three_seconds(site: OtherSite, screen: BrowserScreen) -> None:
     """The page was there all the time."""
     site.answer = None
     await screen.open(f"{site.address}/")
@@ -461,7 +471,7 @@ async def test_a_front_that_hangs_is_waited_for_three_seconds(site: Site, screen
     assert await screen.value("document.querySelectorAll('[class*=weboid]').length") == 0
 
 
-async def test_the_script_is_served_to_any_site_and_kept_for_a_while(archive: Archive) -> None:
+async def test_the_script_is_served_to_any_site_and_kept_for_a_while(archive: CachedArchive) -> None:
     """Asked for again, it is sent only when it changed."""
     first = archive.served.get("/links/gadget.js?wiki=dewiki@WMF")
     headers = {name.lower(): value for name, value in first.headers}

@@ -33,8 +33,8 @@ from tests.support.registry_builder import (
     ORIGIN,
     TODAY,
     FixedRegistry,
-    Front,
     RegistryBuilder,
+    RegistryFront,
     open_front,
 )
 
@@ -47,7 +47,7 @@ CAPTURED = datetime(2026, 11, 20, 10, 11, 12, tzinfo=UTC)
 
 
 @dataclass
-class Books:
+class FilledFrontier:
     """A frontier's books, as a test fills them."""
 
     standing_of: dict[str, UrlQueueStatus] = field(default_factory=dict)
@@ -71,9 +71,9 @@ class LookupHarness:
     """The front of the filled registry, with copies and books."""
 
     registry_builder: RegistryBuilder
-    front: Front
+    front: RegistryFront
     builder: CollectionBuilder
-    books: Books
+    books: FilledFrontier
 
     def ask(self, *urls: str, **more: Any) -> dict[str, Any]:
         """The answer, about the filled page unless `more` names another or none."""
@@ -101,7 +101,7 @@ class LookupHarness:
 @pytest.fixture
 def harness(registry_builder: RegistryBuilder, tmp_path: Path) -> Iterator[LookupHarness]:
     """A wiki with a dead link and one that works, and an archive."""
-    books = Books()
+    books = FilledFrontier()
     with (
         closing(CollectionBuilder(tmp_path / "collection")) as builder,
         open_front(tmp_path, FixedRegistry(registry_builder.store), status=books) as front,

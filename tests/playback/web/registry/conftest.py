@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.layout import Layout
-from tests.support.registry_builder import FixedRegistry, Front, RegistryBuilder, open_front
+from tests.support.registry_builder import FixedRegistry, RegistryBuilder, RegistryFront, open_front
 from tests.support.services.registries import open_registry
 
 
@@ -33,7 +33,7 @@ def registry_builder(filled: Path, tmp_path: Path) -> Iterator[RegistryBuilder]:
 
 
 @pytest.fixture
-def front(registry_builder: RegistryBuilder, tmp_path: Path) -> Iterator[Front]:
+def front(registry_builder: RegistryBuilder, tmp_path: Path) -> Iterator[RegistryFront]:
     """The front of that registry."""
     with open_front(tmp_path, FixedRegistry(registry_builder.store)) as found:
         yield found

@@ -5,12 +5,14 @@ import pytest
 from links.check_history import date_of
 from links.feedback.reports import MOST_OF_WIKI, RequestedPage, finish_page_requests, put_page_requests, waiting_pages
 from links.url_parts import key_of
-from tests.support.registry_builder import DEAD, TODAY, Front, RegistryBuilder
+from tests.support.registry_builder import DEAD, TODAY, RegistryBuilder, RegistryFront
 
 pytestmark = pytest.mark.slow
 
 
-def test_a_page_that_is_not_observed_is_handed_to_the_feeder(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_a_page_that_is_not_observed_is_handed_to_the_feeder(
+    registry_builder: RegistryBuilder, front: RegistryFront
+) -> None:
     """By its number or its title, once a day; those that are known are stamped as ever (W10, W34)."""
     front.page("dbname=dewiki@WMF&curid=1|4711&titles=Foo bar|Neu")
     with registry_builder.store.reading() as rows:
@@ -23,7 +25,7 @@ def test_a_page_that_is_not_observed_is_handed_to_the_feeder(registry_builder: R
 
 
 def test_links_of_a_page_that_is_not_observed_are_told_once_it_was_read(
-    registry_builder: RegistryBuilder, front: Front
+    registry_builder: RegistryBuilder, front: RegistryFront
 ) -> None:
     """W10: those that other pages of the farm have, with what these know; the answer says how it stands."""
     query = "dbname=dewiki@WMF&curid=4711&titles=Neu&scope=all"
@@ -51,7 +53,7 @@ def test_links_of_a_page_that_is_not_observed_are_told_once_it_was_read(
     assert registry_builder.counts()["link_pages"] == 2  # nothing is observed because of that
 
 
-def test_a_request_is_refused_while_too_many_wait(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_a_request_is_refused_while_too_many_wait(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """And the answer says so."""
     wiki = registry_builder.wiki()
     with registry_builder.store.writing() as rows:
@@ -62,7 +64,7 @@ def test_a_request_is_refused_while_too_many_wait(registry_builder: RegistryBuil
     assert [page["request"] for page in told] == ["queued", "refused"]
 
 
-def test_what_waits_for_the_feeder_is_bounded(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_what_waits_for_the_feeder_is_bounded(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """Nobody fills the registry by asking."""
     for first in range(1, MOST_OF_WIKI + 200, 50):
         front.clock.seconds += 60

@@ -17,7 +17,15 @@ from links.states import LinkState
 from playback.web.rate_limits import ClientAddresses, RateLimitPolicy, parse_networks
 from playback.web.registry.registry_forms import TOKEN_S, FormTokens
 from tests.support.examples import examples
-from tests.support.registry_builder import DEAD, FINE, FixedRegistry, Front, RegistryBuilder, open_front, stamp_in
+from tests.support.registry_builder import (
+    DEAD,
+    FINE,
+    FixedRegistry,
+    RegistryBuilder,
+    RegistryFront,
+    open_front,
+    stamp_in,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +33,7 @@ KEY = ReporterDigests(b"x" * 32)
 HERE, THERE = "198.51.100.0/24", "203.0.113.0/24"
 
 
-def told(front: Front, query: str) -> str:
+def told(front: RegistryFront, query: str) -> str:
     """The answer's part of the page, to a question that the form asks."""
     text = front.get(f"/links?{query}&stamp={front.stamp()}").text
     return text.partition('class="result"')[2]
@@ -37,7 +45,7 @@ def fields_of(text: str) -> dict[str, str]:
     return {name: html.unescape(value) for name, value in found}
 
 
-def test_the_form_is_filled_in_by_its_address(front: Front) -> None:
+def test_the_form_is_filled_in_by_its_address(front: RegistryFront) -> None:
     """Every field, and what it says is shown as it is (W69)."""
     hostile = 'https://a.de/"><script>alert(1)</script>'
     address = f"/links?url={quote(hostile)}&dbname=dewiki%40WMF&pattern=&namespace=4&title="
@@ -49,7 +57,7 @@ def test_the_form_is_filled_in_by_its_address(front: Front) -> None:
     assert "<script" not in text
 
 
-def test_a_single_address_is_answered_when_the_form_asks(front: Front) -> None:
+def test_a_single_address_is_answered_when_the_form_asks(front: RegistryFront) -> None:
     """State, time and cause in words, in its normal form (W03, W51)."""
     text = told(front, f"url={DEAD.upper().replace('GONE', 'gone')}%23top")
 
@@ -59,7 +67,7 @@ def test_a_single_address_is_answered_when_the_form_asks(front: Front) -> None:
 
 
 @pytest.mark.parametrize("name", ["url", "pattern"])
-def test_without_the_form_there_is_only_the_form(name: str, front: Front) -> None:
+def test_without_the_form_there_is_only_the_form(name: str, front: RegistryFront) -> None:
     """Filled in, to press its button: programs get no answers for single addresses (W20)."""
     query = f"/links?{name}={DEAD}"
     others = {
@@ -107,7 +115,7 @@ def test_a_stamp_holds_for_two_hours(made: int, later: int) -> None:
     assert not FormTokens(ReporterDigests(b"y" * 32)).take(stamp, "", HERE, made)
 
 
-def test_a_stamp_answers_one_question(front: Front) -> None:
+def test_a_stamp_answers_one_question(front: RegistryFront) -> None:
     """One that was scraped is worth no more than the page it came from (W20)."""
     stamp = front.stamp()
     first = front.get(f"/links?url={DEAD}&stamp={stamp}").text
@@ -116,7 +124,7 @@ def test_a_stamp_answers_one_question(front: Front) -> None:
     assert "Dead since 21 May 2026" in first
 
 
-def test_a_filled_forms_stamp_answers_that_question_alone(front: Front) -> None:
+def test_a_filled_forms_stamp_answers_that_question_alone(front: RegistryFront) -> None:
     """It is bound to the URL; the wiki and its like may still be chosen (W20)."""
     stamp = stamp_in(front.get(f"/links?url={DEAD}").text)
 
@@ -125,7 +133,7 @@ def test_a_filled_forms_stamp_answers_that_question_alone(front: Front) -> None:
     assert "Dead since 21 May 2026" in answer
 
 
-def test_who_does_not_say_to_navigate_presses_the_filled_forms_button(front: Front) -> None:
+def test_who_does_not_say_to_navigate_presses_the_filled_forms_button(front: RegistryFront) -> None:
     """A missing Sec-Fetch-Mode is no sign of a person; an old browser needs one press more (W20)."""
     query = f"/links?url={DEAD}"
     filled = front.get(f"{query}&stamp={front.stamp()}", sec_fetch_mode=None).text
@@ -145,7 +153,7 @@ def test_a_stamp_holds_at_every_front_of_the_collection(registry_builder: Regist
     assert "Dead since 21 May 2026" in answer
 
 
-def test_what_is_on_no_watched_page_is_not_known(front: Front) -> None:
+def test_what_is_on_no_watched_page_is_not_known(front: RegistryFront) -> None:
     """And is not looked at because somebody asks (W12, W28)."""
     assert "not on any watched page" in told(front, "url=https://neu.de/")
 
@@ -168,7 +176,7 @@ def test_what_is_on_no_watched_page_is_not_known(front: Front) -> None:
         ("url=https://a.de/&dbname=de wiki", "Specify the wiki"),
     ],
 )
-def test_a_mistake_is_explained_and_the_form_stays_filled_in(query: str, said: str, front: Front) -> None:
+def test_a_mistake_is_explained_and_the_form_stays_filled_in(query: str, said: str, front: RegistryFront) -> None:
     """Nobody has to type it all again."""
     answer = front.get(f"/links?{query}&stamp={front.stamp()}")
     name = query.partition("=")[0].replace("dbname", "page-wiki")
@@ -182,7 +190,7 @@ def test_a_mistake_is_explained_and_the_form_stays_filled_in(query: str, said: s
 @pytest.mark.parametrize(
     ("status", "found"), [("working", {FINE}), ("unreachable", {DEAD}), ("doubtful", set()), ("", {DEAD})]
 )
-def test_a_page_is_filtered_by_status(status: str, found: set[str], front: Front) -> None:
+def test_a_page_is_filtered_by_status(status: str, found: set[str], front: RegistryFront) -> None:
     """Working, unreachable or doubtful; by default what has findings (W04)."""
     text = told(front, f"dbname=dewiki&title=foo_bar&status={status}")
 
@@ -191,7 +199,7 @@ def test_a_page_is_filtered_by_status(status: str, found: set[str], front: Front
 
 @pytest.mark.parametrize("status", ["working", "unreachable"])
 def test_a_pattern_is_filtered_by_status_and_namespace(
-    status: str, registry_builder: RegistryBuilder, front: Front
+    status: str, registry_builder: RegistryBuilder, front: RegistryFront
 ) -> None:
     """And names pages of the wiki that was named, of no other (W03, W24)."""
     registry_builder.page(1, "Fremd", DEAD, FINE, wiki="dewiki@OSM")
@@ -204,7 +212,7 @@ def test_a_pattern_is_filtered_by_status_and_namespace(
     assert "No address on a watched page matches" in nobody
 
 
-def test_a_pattern_without_a_wiki_names_no_pages(front: Front) -> None:
+def test_a_pattern_without_a_wiki_names_no_pages(front: RegistryFront) -> None:
     """Nobody knows whose they would be (W24)."""
     text = told(front, "pattern=verlag.de")
 
@@ -212,7 +220,7 @@ def test_a_pattern_without_a_wiki_names_no_pages(front: Front) -> None:
     assert "Foo bar" not in text
 
 
-def test_a_search_says_what_the_wiki_keeps_out(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_a_search_says_what_the_wiki_keeps_out(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """And how it is found nevertheless; a search that meets no such entry says nothing (X06, X10)."""
     registry_builder.settings({"excluded_domains": ["doi.org"]})
     met = told(front, "pattern=*.doi.org&dbname=dewiki")
@@ -222,7 +230,7 @@ def test_a_search_says_what_the_wiki_keeps_out(registry_builder: RegistryBuilder
     assert "excludes links" not in other
 
 
-def test_a_long_answer_goes_on(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_a_long_answer_goes_on(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """To the next part, each address once, and the way carries what the form sent."""
     wanted = {f"https://viele.de/{number:03}" for number in range(120)}
     registry_builder.page(7, "Viele", *wanted)
@@ -237,7 +245,7 @@ def test_a_long_answer_goes_on(registry_builder: RegistryBuilder, front: Front) 
     assert set(found) == wanted
 
 
-def test_a_blocked_address_is_told_to_its_own_wiki(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_a_blocked_address_is_told_to_its_own_wiki(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """With its list and its pages; other wikis' blocks are nobody else's business (W06, W52)."""
     registry_builder.spam(registry_builder.page(5, "Werbung"), "https://spam.top/buy")
     own = told(front, "url=https://spam.top/buy&dbname=dewiki")
@@ -249,7 +257,7 @@ def test_a_blocked_address_is_told_to_its_own_wiki(registry_builder: RegistryBui
     assert "spam-blacklist" not in other.lower()
 
 
-def test_other_pages_are_told_for_one_wiki_or_its_farm(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_other_pages_are_told_for_one_wiki_or_its_farm(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """Pages that had it lately among them; never another farm's (W09, W24)."""
     registry_builder.page(2, "Auch hier", DEAD)
     registry_builder.page(2, "Auch hier")  # it went
@@ -262,7 +270,7 @@ def test_other_pages_are_told_for_one_wiki_or_its_farm(registry_builder: Registr
     assert [title in farm for title in ("Foo bar", "Schwester", "Fremd")] == [True, True, False]
 
 
-def test_the_first_hundred_other_pages_are_told(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_the_first_hundred_other_pages_are_told(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """A template's link is on thousands, and the page says that there are more (W09)."""
     for number in range(2, 130):
         registry_builder.page(number, f"Seite {number}", DEAD)
@@ -272,7 +280,7 @@ def test_the_first_hundred_other_pages_are_told(registry_builder: RegistryBuilde
     assert "Only the first pages" in text
 
 
-def test_nothing_but_the_web_becomes_a_link(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_nothing_but_the_web_becomes_a_link(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """Addresses of copies and replacements come from outside, too; nor does a usurped domain."""
     number = registry_builder.state(DEAD, LinkState.USURPED, code=83)
     registry_builder.copy(number, "odd", "javascript:alert(1)", "20200101000000")
@@ -285,7 +293,7 @@ def test_nothing_but_the_web_becomes_a_link(registry_builder: RegistryBuilder, f
     assert "Do not follow" in text
 
 
-def test_titles_and_texts_are_text(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_titles_and_texts_are_text(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """Whatever a wiki calls its pages."""
     registry_builder.page(1, "<b>Foo & 'bar'</b>", "http://x<script>alert(1)</script>", DEAD)
     for path in ("/links?dbname=dewiki&curid=1", "/links/list?dbname=dewiki&with=unreachable"):
@@ -295,7 +303,7 @@ def test_titles_and_texts_are_text(registry_builder: RegistryBuilder, front: Fro
         assert "<script" not in text
 
 
-def test_lists_lead_to_their_pages(front: Front) -> None:
+def test_lists_lead_to_their_pages(front: RegistryFront) -> None:
     """From a list of the wiki to what is known of a page (W05)."""
     text = front.get("/de/links/list?dbname=dewiki&with=unreachable").text
     found = re.search(r'<ul class="uses">\s*<li><a href="([^"]+)"', text)
@@ -306,7 +314,7 @@ def test_lists_lead_to_their_pages(front: Front) -> None:
     assert "Tot seit dem 21. Mai 2026" in front.get(address).text
 
 
-def test_a_page_keeps_its_language_when_it_is_changed(front: Front) -> None:
+def test_a_page_keeps_its_language_when_it_is_changed(front: RegistryFront) -> None:
     """The address of another language asks for nothing else."""
     text = front.get("/externalLinkInfo?dbname=dewiki@WMF&lang=de&pageid=1").text
     english = re.search(r'<a href="(/en/[^"]+)" lang="en"', text)
@@ -315,7 +323,7 @@ def test_a_page_keeps_its_language_when_it_is_changed(front: Front) -> None:
     assert '<html lang="en">' in front.get(html.unescape(english[1])).text
 
 
-def test_the_language_is_a_field_of_the_form(front: Front) -> None:
+def test_the_language_is_a_field_of_the_form(front: RegistryFront) -> None:
     """The answer is in it, and so is what leads on (W69)."""
     form = front.get("/links").text
     assert '<select id="lang" name="lang">' in form
@@ -326,7 +334,7 @@ def test_the_language_is_a_field_of_the_form(front: Front) -> None:
     assert front.get("/links?dbname=dewiki&curid=1&lang=xx").status_code == 200
 
 
-def test_what_is_no_pattern_is_said_in_the_readers_language(front: Front) -> None:
+def test_what_is_no_pattern_is_said_in_the_readers_language(front: RegistryFront) -> None:
     """In English also why (W11)."""
     query = "links?pattern=ftp://a.de/"
 
@@ -336,7 +344,7 @@ def test_what_is_no_pattern_is_said_in_the_readers_language(front: Front) -> Non
     assert "Nach diesem Muster kann nicht gesucht werden" in answer.json()["detail"]
 
 
-def test_a_pattern_is_searched_in_several_namespaces(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_a_pattern_is_searched_in_several_namespaces(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """In some, or in those that the wiki observes (W03)."""
     for namespace, title in ((0, "Artikel"), (4, "Projekt"), (2, "Benutzer")):
         url = f"https://n{namespace}.viele.de/"
@@ -356,7 +364,7 @@ def test_a_pattern_is_searched_in_several_namespaces(registry_builder: RegistryB
 
 
 def test_a_search_without_a_wiki_warns_of_what_any_wiki_keeps_out(
-    registry_builder: RegistryBuilder, front: Front
+    registry_builder: RegistryBuilder, front: RegistryFront
 ) -> None:
     """As the command line does (X06)."""
     registry_builder.settings({"excluded_domains": ["doi.org"]})
@@ -365,7 +373,7 @@ def test_a_search_without_a_wiki_warns_of_what_any_wiki_keeps_out(
     assert "excludes links" not in told(front, "pattern=*.viele.de")
 
 
-def test_answers_are_kept_by_nobody(front: Front) -> None:
+def test_answers_are_kept_by_nobody(front: RegistryFront) -> None:
     """The form's stamp is one reader's, and no machine lists the pages."""
     answer = front.get("/links")
 
@@ -401,7 +409,7 @@ VALUES = st.one_of(
 
 @settings(max_examples=examples(150))
 @given(path=st.sampled_from(PATHS), query=st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=5))
-def test_no_question_is_too_odd(path: str, query: dict[str, str], front: Front) -> None:
+def test_no_question_is_too_odd(path: str, query: dict[str, str], front: RegistryFront) -> None:
     """Whatever is asked: an answer, a reason, or patience; never a fault of ours."""
     front.clock.seconds += 3_600
     query = {name: value if name != "stamp" else front.stamp() for name, value in query.items()}

@@ -14,8 +14,8 @@ from links.check_history import day_of
 from links.states import LinkState
 from playback.web.rate_limits import RateLimitPolicy, ReaderRates, TokenRate
 from playback.web.registry.registry_service import LinkRegistry, RegistrySource
-from tests.support.browser_screen import Screen
-from tests.support.playback_fixtures import CollectionBuilder, Served, serving
+from tests.support.browser_screen import BrowserScreen
+from tests.support.playback_fixtures import CollectionBuilder, ServedCollection, serving
 from tests.support.registry_builder import DEAD, NOW, RegistryBuilder
 from tests.support.services.registries import open_registry
 
@@ -38,7 +38,7 @@ PAGES = {
 
 
 @pytest.fixture(scope="module")
-def reading(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def reading(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCollection]:
     """A front with a registry, as `weboid serve` shows it."""
     root = tmp_path_factory.mktemp("registry")
     builder = CollectionBuilder(root / "collection")
@@ -58,7 +58,7 @@ def reading(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield served
 
 
-def stamped(served: Served, name: str) -> str:
+def stamped(served: ServedCollection, name: str) -> str:
     """The address of that page, as the form would ask for it."""
     found = re.search(r'name="stamp" value="([^"]+)"', served.get("/links").text)
     assert found is not None
@@ -66,7 +66,9 @@ def stamped(served: Served, name: str) -> str:
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1200, True), (320, False)], ids=["desktop-dark", "phone-light"])
-async def test_axe_finds_nothing_serious(width: int, dark: bool, reading: Served, screen: Screen) -> None:
+async def test_axe_finds_nothing_serious(
+    width: int, dark: bool, reading: ServedCollection, screen: BrowserScreen
+) -> None:
     """Names, contrast, landmarks and order; and nothing is wider than the window (W69)."""
     found = {}
     # What differs by light or by width is seen on a few of them.
@@ -82,7 +84,7 @@ async def test_axe_finds_nothing_serious(width: int, dark: bool, reading: Served
     assert {name: each for name, each in found.items() if each} == {}
 
 
-async def test_the_form_works_without_script(reading: Served, screen: Screen) -> None:
+async def test_the_form_works_without_script(reading: ServedCollection, screen: BrowserScreen) -> None:
     """Typed and sent by the keyboard, its answer is on the page that comes (W03, W69)."""
     await screen.open(reading.front + "/links")
     await screen.value(
@@ -103,7 +105,7 @@ async def test_the_form_works_without_script(reading: Served, screen: Screen) ->
     assert DEAD in said
 
 
-async def test_a_gadget_gets_its_hook_and_nothing_else_runs(reading: Served, screen: Screen) -> None:
+async def test_a_gadget_gets_its_hook_and_nothing_else_runs(reading: ServedCollection, screen: BrowserScreen) -> None:
     """The real browser runs the script as a wiki's page would; hostile URLs stay texts (W67)."""
     script = reading.get("/externalLinkProblem?dbname=dewiki@WMF&pageid=2").text
     page = (
@@ -120,7 +122,7 @@ async def test_a_gadget_gets_its_hook_and_nothing_else_runs(reading: Served, scr
     assert await screen.value("document.title") == ""
 
 
-async def test_no_page_of_it_runs_what_stands_in_a_url(reading: Served, screen: Screen) -> None:
+async def test_no_page_of_it_runs_what_stands_in_a_url(reading: ServedCollection, screen: BrowserScreen) -> None:
     """Nor loads anything from elsewhere."""
     await screen.open(reading.front + PAGES["page"])
     text = await screen.value("document.querySelector('.result').textContent")
@@ -130,7 +132,7 @@ async def test_no_page_of_it_runs_what_stands_in_a_url(reading: Served, screen: 
     assert await screen.value("document.scripts.length") == 0
 
 
-async def test_the_documented_gadget_brings_links_into_the_normal_form(screen: Screen) -> None:
+async def test_the_documented_gadget_brings_links_into_the_normal_form(screen: BrowserScreen) -> None:
     """Whatever a browser makes of a link, it matches what the registry calls it (W67)."""
     text = (Path(__file__).parents[4] / "docs" / "reference" / "registry-api.md").read_text()
     code = re.search(r"    function normal\(.*?\n    \}\n", text, re.DOTALL)

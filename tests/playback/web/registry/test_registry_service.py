@@ -32,8 +32,8 @@ from tests.support.registry_builder import (
     ORIGIN,
     TODAY,
     FixedRegistry,
-    Front,
     RegistryBuilder,
+    RegistryFront,
     open_front,
 )
 
@@ -45,7 +45,7 @@ INFO = "/externalLinkInfo?dbname=dewiki@WMF&pageid=1"
 EVERY = ("/links/api/page?dbname=dewiki@WMF&curid=1", PROBLEM, INFO, "/links/api/list?dbname=dewiki&with=spam")
 
 
-def links_of(front: Front, query: str = "&scope=all") -> list[dict[str, Any]]:
+def links_of(front: RegistryFront, query: str = "&scope=all") -> list[dict[str, Any]]:
     """The first page's links."""
     found: list[dict[str, Any]] = front.page(f"dbname=dewiki@WMF&curid=1{query}").json()["pages"][0]["links"]
     return found
@@ -54,7 +54,7 @@ def links_of(front: Front, query: str = "&scope=all") -> list[dict[str, Any]]:
 # ---- which pages
 
 
-def test_a_page_is_told_with_the_links_that_have_findings(front: Front) -> None:
+def test_a_page_is_told_with_the_links_that_have_findings(front: RegistryFront) -> None:
     """Only these by default; what nobody can ask for is one, as it stands on the page (W06, W48)."""
     page = front.page().json()["pages"][0]
 
@@ -66,17 +66,17 @@ def test_a_page_is_told_with_the_links_that_have_findings(front: Front) -> None:
     assert dead["checked"]["ago"] == "two weeks ago"
 
 
-def test_all_links_are_told_when_all_are_asked_for(front: Front) -> None:
+def test_all_links_are_told_when_all_are_asked_for(front: RegistryFront) -> None:
     """W07."""
     assert {link["url"] for link in links_of(front)} == {BAD, DEAD, FINE}
 
 
-def test_the_day_on_which_the_page_was_read_is_told(front: Front) -> None:
+def test_the_day_on_which_the_page_was_read_is_told(front: RegistryFront) -> None:
     """What was added to it since is missing, and the asker can see that (W08)."""
     assert front.page().json()["pages"][0]["links_read"]["ago"] == "three days ago"
 
 
-def test_pages_come_in_the_order_of_the_question(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_pages_come_in_the_order_of_the_question(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """Several ids, with bars, commas or repeated; then names; each once (W19)."""
     registry_builder.page(2, "Zweite Seite")
     registry_builder.page(3, "Dritte")
@@ -88,7 +88,7 @@ def test_pages_come_in_the_order_of_the_question(registry_builder: RegistryBuild
     assert [page["is_observed"] for page in found] == [True, True, True, True, False]
 
 
-def test_a_moved_page_is_told_with_its_present_name(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_a_moved_page_is_told_with_its_present_name(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """Its number stays (W33)."""
     registry_builder.page(1, "Neuer Name", DEAD)
 
@@ -99,7 +99,7 @@ def test_a_moved_page_is_told_with_its_present_name(registry_builder: RegistryBu
     "query",
     ["dbname=dewiki@WMF&curid=4711", "dbname=dewiki&titles=Spezial:Version", "dbname=dewiki&curid=99999999999999999"],
 )
-def test_a_page_query_is_always_answered(query: str, front: Front) -> None:
+def test_a_page_query_is_always_answered(query: str, front: RegistryFront) -> None:
     """With whatever is known, if only that nothing is (W10)."""
     answer = front.page(query)
 
@@ -117,7 +117,7 @@ def test_a_page_query_is_always_answered(query: str, front: Front) -> None:
         "/links/api/list?with=spam",
     ],
 )  # fmt: skip
-def test_a_wiki_that_nobody_knows_is_an_error(path: str, name: str, front: Front) -> None:
+def test_a_wiki_that_nobody_knows_is_an_error(path: str, name: str, front: RegistryFront) -> None:
     """A misspelt name is not taken for a page without links."""
     answer = front.get(f"{path}&dbname={name}")
 
@@ -128,7 +128,7 @@ def test_a_wiki_that_nobody_knows_is_an_error(path: str, name: str, front: Front
 
 
 def test_an_answer_says_whether_it_is_of_the_revision_that_the_asker_has(
-    registry_builder: RegistryBuilder, front: Front
+    registry_builder: RegistryBuilder, front: RegistryFront
 ) -> None:
     """W08: where it is not, the page is read again soon."""
     page, query = number_of(registry_builder.wiki(), 1), "dbname=dewiki@WMF&curid=1"
@@ -149,7 +149,7 @@ def test_an_answer_says_whether_it_is_of_the_revision_that_the_asker_has(
 
 
 def test_links_to_pages_of_the_farm_that_are_not_there_get_a_hint(
-    registry_builder: RegistryBuilder, front: Front
+    registry_builder: RegistryBuilder, front: RegistryFront
 ) -> None:
     """W50: with what a page's reading found, also in what gadgets load."""
     lost = "https://de.wikipedia.org/wiki/No_such_page"
@@ -163,7 +163,7 @@ def test_links_to_pages_of_the_farm_that_are_not_there_get_a_hint(
     assert [each["url"] for each in problems["problems"]] == [lost]
 
 
-def test_ftp_links_are_told_as_not_checked(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_ftp_links_are_told_as_not_checked(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """W44: with the reason, among all links of the page; nobody is led there."""
     registry_builder.page(5, "Files", "ftp://files.net/a", FINE)
     (link,) = [
@@ -178,7 +178,7 @@ def test_ftp_links_are_told_as_not_checked(registry_builder: RegistryBuilder, fr
     assert 'href="ftp:' not in front.get("/links?dbname=dewiki@WMF&curid=5&scope=all").text
 
 
-def test_a_links_spelling_is_that_of_its_page(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_a_links_spelling_is_that_of_its_page(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """A17: what a browser makes of the address, so that a gadget finds it again."""
     spelled, url = "https://verlag.de/%7Ea?q=%2d", "https://verlag.de/~a?q=-"
     registry_builder.page(5, "Spelled", spelled, FINE)
@@ -220,7 +220,7 @@ def test_a_private_wiki_is_told_to_internal_callers_alone(
     assert "hauswiki" in texts["10.0.0.7"] or "geheim" in texts["10.0.0.7"]
 
 
-def test_without_a_farm_the_default_one_is_meant(front: Front) -> None:
+def test_without_a_farm_the_default_one_is_meant(front: RegistryFront) -> None:
     """W24."""
     assert front.page("dbname=dewiki&curid=1").json()["wiki"] == "dewiki@WMF"
     assert front.page("dbname=dewiki@wmf&curid=1").json()["pages"][0]["is_observed"]
@@ -243,7 +243,7 @@ def test_without_a_farm_the_default_one_is_meant(front: Front) -> None:
     ],
     ids=["none", "wiki", "odd-wiki", "zero", "minus", "float", "digits", "nul", "scope", "format", "51"],
 )
-def test_what_cannot_be_asked_is_refused_with_a_reason(query: str, said: str, front: Front) -> None:
+def test_what_cannot_be_asked_is_refused_with_a_reason(query: str, said: str, front: RegistryFront) -> None:
     """As a problem of RFC 9457."""
     answer = front.page(query)
 
@@ -253,7 +253,7 @@ def test_what_cannot_be_asked_is_refused_with_a_reason(query: str, said: str, fr
 
 
 @pytest.mark.parametrize("name", ["url", "urls", "q", "pattern"])
-def test_programs_get_no_answer_for_single_urls(name: str, front: Front) -> None:
+def test_programs_get_no_answer_for_single_urls(name: str, front: RegistryFront) -> None:
     """Not even beside a page that has it (W20)."""
     answer = front.page(f"dbname=dewiki@WMF&curid=1&{name}={DEAD}")
 
@@ -264,7 +264,7 @@ def test_programs_get_no_answer_for_single_urls(name: str, front: Front) -> None
 # ---- what is told of a link
 
 
-def test_a_link_is_told_with_all_that_is_known(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_a_link_is_told_with_all_that_is_known(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """History, evidence, hints, copies, reports, the tested replacement (W06, W30, W54, W57)."""
     number = registry_builder.state(
         DEAD,
@@ -313,7 +313,7 @@ def test_a_link_is_told_with_all_that_is_known(registry_builder: RegistryBuilder
 
 @pytest.mark.parametrize("stage", [ProposalStage.WAITING, ProposalStage.FAILED])
 def test_an_untested_replacement_is_told_to_nobody(
-    stage: ProposalStage, registry_builder: RegistryBuilder, front: Front
+    stage: ProposalStage, registry_builder: RegistryBuilder, front: RegistryFront
 ) -> None:
     """Nor one whose test failed (W17)."""
     number = registry_builder.state(DEAD, LinkState.DEAD)
@@ -324,7 +324,7 @@ def test_an_untested_replacement_is_told_to_nobody(
     assert "evil" not in front.page().text
 
 
-def test_what_is_over_is_not_told(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_what_is_over_is_not_told(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """Reports after six months, quirks after theirs (W14, W47, W56)."""
     number = registry_builder.state(DEAD, LinkState.DEAD)
     host = registry_builder.host_of(number)
@@ -346,7 +346,7 @@ def test_what_is_over_is_not_told(registry_builder: RegistryBuilder, front: Fron
     ],
 )
 def test_a_hosts_quirks_are_told_once_consolidated_and_hold_below_it(
-    host: str, since: int, told: list[str], registry_builder: RegistryBuilder, front: Front
+    host: str, since: int, told: list[str], registry_builder: RegistryBuilder, front: RegistryFront
 ) -> None:
     """Of the host itself and of its subdomains, once they stand for more than 100 days (W47)."""
     deep = "https://a.b.verlag.de/gone"
@@ -360,7 +360,7 @@ def test_a_hosts_quirks_are_told_once_consolidated_and_hold_below_it(
     assert hints == {DEAD: told, deep: told}
 
 
-def test_a_url_that_works_again_has_no_replacement(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_a_url_that_works_again_has_no_replacement(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """It is shown in the place of what cannot be reached alone (W17)."""
     registry_builder.replace(
         registry_builder.state(FINE, LinkState.ALIVE), "https://verlag.de/there", ProposalStage.WORKS
@@ -373,7 +373,7 @@ def test_a_url_that_works_again_has_no_replacement(registry_builder: RegistryBui
     assert link["replacement"] == "https://verlag.de/there"
 
 
-def test_a_presumption_is_told_as_a_note(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_a_presumption_is_told_as_a_note(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """At once, and the state stays what was observed (W16)."""
     number = registry_builder.state(DEAD, LinkState.DEAD)
     days = {"first_day": TODAY, "last_day": TODAY}
@@ -385,7 +385,7 @@ def test_a_presumption_is_told_as_a_note(registry_builder: RegistryBuilder, fron
     assert (link["state"], link["group"]) == ("dead", "unreachable")
 
 
-def test_spam_that_is_gone_is_not_told(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_spam_that_is_gone_is_not_told(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """Its row is the trace back; the page, its list and the form tell what is there (W05, W52)."""
     url = "https://spam.top/buy"
     registry_builder.spam(registry_builder.page(1, "Foo bar", FINE), url, last_day=TODAY - 4)
@@ -396,7 +396,7 @@ def test_spam_that_is_gone_is_not_told(registry_builder: RegistryBuilder, front:
     assert "Blocked as spam" not in asked.text
 
 
-def test_spam_is_told_with_its_list_and_not_its_state(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_spam_is_told_with_its_list_and_not_its_state(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """It is not looked at, and stays on no list of URLs (W52)."""
     page = registry_builder.page(1, "Foo bar", FINE)
     registry_builder.spam(page, "https://spam.top/buy")
@@ -438,7 +438,7 @@ def plain(value: Any) -> Any:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def test_json_and_xml_tell_the_same(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_json_and_xml_tell_the_same(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """One formatter makes both (W21, W70)."""
     registry_builder.page(1, "<&>\"' 猫", DEAD, FINE, "http://a\x01b\ufffe.de/")
     query = "dbname=dewiki@WMF&curid=1|9&scope=all"
@@ -453,7 +453,7 @@ def test_json_and_xml_tell_the_same(registry_builder: RegistryBuilder, front: Fr
     assert facts_of(ET.fromstring(as_xml.content)) == bad
 
 
-def test_html_is_a_list_in_the_order_of_hosts(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_html_is_a_list_in_the_order_of_hosts(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """Top-level domain, then down; port, scheme, path (W68)."""
     wanted = [
         "https://zoo.com/", "http://verlag.de/a", "http://verlag.de/b", "https://verlag.de/a",
@@ -467,7 +467,7 @@ def test_html_is_a_list_in_the_order_of_hosts(registry_builder: RegistryBuilder,
     assert sorted(wanted, key=link_order) == wanted
 
 
-def test_a_fragment_is_the_list_alone_and_its_addresses_are_whole(front: Front) -> None:
+def test_a_fragment_is_the_list_alone_and_its_addresses_are_whole(front: RegistryFront) -> None:
     """It may stand on a page of any site."""
     for path in ("/links/api/page?format=html&dbname=dewiki@WMF&curid=1", INFO + "&fragment=1"):
         text = front.get(path).text
@@ -479,7 +479,7 @@ def test_a_fragment_is_the_list_alone_and_its_addresses_are_whole(front: Front) 
 HOSTILE = "https://verlag.de/</script><script>alert(1)</script>\"'\u2028\u2029]]>&amp;${1}`"
 
 
-def test_the_script_says_what_nobody_can_leave(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_the_script_says_what_nobody_can_leave(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """Whatever stands in a URL: ASCII, and no sign of markup (W67)."""
     registry_builder.page(1, "Foo", DEAD, "http://x</script>\u2028'\\\"/")
     answer = front.get(PROBLEM)
@@ -500,12 +500,14 @@ def test_the_script_says_what_nobody_can_leave(registry_builder: RegistryBuilder
 
 
 @pytest.mark.parametrize("name", ["callback", "jsonp", "hook"])
-def test_nobody_names_what_the_script_calls(name: str, front: Front) -> None:
+def test_nobody_names_what_the_script_calls(name: str, front: RegistryFront) -> None:
     """A name from outside would be code from outside."""
     assert front.get(f"{PROBLEM}&{name}=alert(1)//").text == front.get(PROBLEM).text
 
 
-def test_problems_are_those_that_a_reader_does_not_reach(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_problems_are_those_that_a_reader_does_not_reach(
+    registry_builder: RegistryBuilder, front: RegistryFront
+) -> None:
     """Dead, usurped and invalid ones; not those that only refuse us (W67)."""
     registry_builder.page(1, "Foo", DEAD, FINE, BAD, "https://casino.de/", "https://zeitung.de/")
     registry_builder.state("https://casino.de/", LinkState.USURPED)
@@ -515,7 +517,7 @@ def test_problems_are_those_that_a_reader_does_not_reach(registry_builder: Regis
     assert [each["url"] for each in found] == [BAD, "https://casino.de/", DEAD]
 
 
-def test_the_words_are_in_the_language_that_is_asked_for(front: Front) -> None:
+def test_the_words_are_in_the_language_that_is_asked_for(front: RegistryFront) -> None:
     """By parameter, else by the browser's wish, else English (W11, W68)."""
     query = "dbname=dewiki@WMF&curid=1"
     german = front.page(query + "&lang=de-AT")
@@ -537,7 +539,7 @@ def asked(store: RegistryStore) -> dict[int, tuple[int | None, bool]]:
         return {row.page_id: (row.asked_day, bool(row.is_stale)) for row in found}
 
 
-def test_a_question_is_noted_once_a_day(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_a_question_is_noted_once_a_day(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """The day alone, and nothing becomes stale (W34)."""
     assert asked(registry_builder.store)[1] == (None, False)
     front.page()
@@ -547,7 +549,9 @@ def test_a_question_is_noted_once_a_day(registry_builder: RegistryBuilder, front
     assert asked(registry_builder.store)[1] == (TODAY + 1, False)
 
 
-def test_a_ping_hands_the_page_to_the_feeder_and_tells_nothing(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_a_ping_hands_the_page_to_the_feeder_and_tells_nothing(
+    registry_builder: RegistryBuilder, front: RegistryFront
+) -> None:
     """Also when it was asked for today (W22)."""
     registry_builder.page(2, "Andere")
     front.page()
@@ -557,7 +561,7 @@ def test_a_ping_hands_the_page_to_the_feeder_and_tells_nothing(registry_builder:
     assert asked(registry_builder.store) == {1: (TODAY, True), 2: (None, False)}
 
 
-def test_asking_again_on_the_same_day_writes_nothing(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_asking_again_on_the_same_day_writes_nothing(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """Who asks a thousand times keeps no writer waiting."""
     front.page("dbname=dewiki@WMF&curid=1&ping=1")
     written: list[str] = []
@@ -611,7 +615,7 @@ def connections() -> Iterator[list[str]]:
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "DELETE"])
 def test_no_request_makes_a_row_or_a_connection(
-    method: str, registry_builder: RegistryBuilder, front: Front, connections: list[str]
+    method: str, registry_builder: RegistryBuilder, front: RegistryFront, connections: list[str]
 ) -> None:
     """Nobody injects a URL, and nothing is looked at because somebody asks (W12, W28)."""
     before = registry_builder.counts()
@@ -636,7 +640,7 @@ def test_the_watch_for_connections_sees_one(connections: list[str]) -> None:
 # ---- who is told what
 
 
-def test_no_page_of_another_farm_is_told(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_no_page_of_another_farm_is_told(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """Two wikis of one name in two farms (W24)."""
     registry_builder.page(1, "Ways", "https://osm.info/", wiki="dewiki@OSM")
     wmf = front.page("dbname=dewiki@WMF&curid=1").json()["pages"][0]
@@ -646,7 +650,7 @@ def test_no_page_of_another_farm_is_told(registry_builder: RegistryBuilder, fron
 
 
 @pytest.mark.parametrize("path", EVERY)
-def test_any_site_may_read_and_none_may_send(path: str, front: Front) -> None:
+def test_any_site_may_read_and_none_may_send(path: str, front: RegistryFront) -> None:
     """CORS without credentials; no other method than GET and HEAD; nothing is sniffed."""
     answer = front.get(path, origin="https://de.wikipedia.org")
     preflight = front.get(
@@ -709,7 +713,7 @@ def test_a_broken_registry_is_one_that_is_away(registry_builder: RegistryBuilder
 # ---- lists
 
 
-def test_a_list_goes_on_where_it_ended(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_a_list_goes_on_where_it_ended(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """By the number of its last page; each page once, in order (W05)."""
     for number in range(100, 230):
         registry_builder.page(number, f"Seite {number}", DEAD)
@@ -724,7 +728,7 @@ def test_a_list_goes_on_where_it_ended(registry_builder: RegistryBuilder, front:
     assert found == [1, *range(100, 230)]
 
 
-def test_lists_hold_what_they_say(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_lists_hold_what_they_say(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """Spam, unreachable, doubtful; what a page no longer has puts it on none (W05)."""
     registry_builder.page(2, "Zweifel", "https://langsam.de/")
     registry_builder.state("https://langsam.de/", LinkState.DYING)
@@ -741,7 +745,7 @@ def test_lists_hold_what_they_say(registry_builder: RegistryBuilder, front: Fron
     assert listed("doubtful") == ["Zweifel"]
 
 
-def test_a_list_may_be_of_one_site(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_a_list_may_be_of_one_site(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """Pages with unreachable links to a domain, from the beginning of a path on (W05)."""
     below = "https://a.verlag.de/x/1"
     registry_builder.page(2, "Unten", below)
@@ -763,7 +767,7 @@ def test_a_list_may_be_of_one_site(registry_builder: RegistryBuilder, front: Fro
     assert (odd.status_code, "Enter a host name" in odd.json()["detail"]) == (400, True)
 
 
-def test_a_wikis_links_by_state_go_on(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_a_wikis_links_by_state_go_on(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """Each with its page, a part after the other, none twice (complaint of bots)."""
     urls = [f"https://viele.de/{number:03}" for number in range(230)]
     registry_builder.page(7, "Viele", *urls)
@@ -782,7 +786,7 @@ def test_a_wikis_links_by_state_go_on(registry_builder: RegistryBuilder, front: 
     assert set(part["links"][0]) == {"page", "page_has_it_since", "url", "state"}
 
 
-def test_what_changed_since_a_day_is_told(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_what_changed_since_a_day_is_told(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """Links whose state is so since then, and those that a page has since then."""
     registry_builder.page(2, "Neu", "https://neu.de/", day=TODAY - 1)
     registry_builder.page(3, "Alt", "https://alt.de/", day=TODAY - 90)
@@ -800,7 +804,7 @@ def test_what_changed_since_a_day_is_told(registry_builder: RegistryBuilder, fro
         assert front.get(f"/links/api/links?dbname=dewiki@WMF&{odd}").status_code == 400
 
 
-def test_the_normal_form_of_any_url_is_told(front: Front) -> None:
+def test_the_normal_form_of_any_url_is_told(front: RegistryFront) -> None:
     """And why a text has none; nothing of what is known of it (W51)."""
     given = ["HTTP://Example.ORG./%7euser/?#top", "http://example.com:8o8o/"]
     query = urlencode([("url", each) for each in given])
@@ -812,7 +816,7 @@ def test_the_normal_form_of_any_url_is_told(front: Front) -> None:
     assert front.get("/links/api/normalise").status_code == 400
 
 
-def test_what_a_wiki_keeps_out_of_link_search_is_told(registry_builder: RegistryBuilder, front: Front) -> None:
+def test_what_a_wiki_keeps_out_of_link_search_is_told(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """For the wiki's own search pages: the entry, and why (X06)."""
     registry_builder.settings({"excluded_domains": ["doi.org"]})
     met = front.get("/links/api/excluded?dbname=dewiki&pattern=*.doi.org").json()
@@ -834,7 +838,7 @@ def test_what_a_wiki_keeps_out_of_link_search_is_told(registry_builder: Registry
     ],
 )
 def test_a_status_is_what_the_server_gave(
-    code: int, evidence: str, told: tuple[Any, ...], registry_builder: RegistryBuilder, front: Front
+    code: int, evidence: str, told: tuple[Any, ...], registry_builder: RegistryBuilder, front: RegistryFront
 ) -> None:
     """Null where none answered; the reason has a name, and the mapped status one of its own (W55)."""
     number = registry_builder.state(DEAD, LinkState.DEAD, code=code)
@@ -846,7 +850,7 @@ def test_a_status_is_what_the_server_gave(
     assert link["status_byte"] == code
 
 
-def test_a_question_may_ask_for_some_fields(front: Front) -> None:
+def test_a_question_may_ask_for_some_fields(front: RegistryFront) -> None:
     """The URL always; the gadget's list has the same links (one object)."""
     page = front.page("dbname=dewiki@WMF&curid=1&fields=state,http").json()["pages"][0]
     problems = front.get(PROBLEM + "&format=json&fields=state,http").json()["problems"]

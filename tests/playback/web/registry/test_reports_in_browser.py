@@ -15,7 +15,7 @@ from links.states import LinkState
 from playback.web.rate_limits import RateLimitPolicy
 from playback.web.registry.registry_service import LinkRegistry, ReportOptions
 from tests.playback.web.registry.test_user_reports import FREE
-from tests.support.browser_screen import Screen
+from tests.support.browser_screen import BrowserScreen
 from tests.support.playback_fixtures import CollectionBuilder, serving
 from tests.support.registry_builder import FixedRegistry, RegistryBuilder
 from tests.support.services.registries import open_registry
@@ -26,7 +26,7 @@ DEAD, FINE = "https://gone.bridges.org/a/page?x=1", "https://fine.bridges.org/"
 
 
 @dataclass
-class Speaking:
+class ReportingFront:
     """A front whose readers may speak, and its registry."""
 
     front: str
@@ -39,7 +39,7 @@ class Speaking:
 
 
 @pytest.fixture
-def speaking(tmp_path: Path) -> Iterator[Speaking]:
+def speaking(tmp_path: Path) -> Iterator[ReportingFront]:
     """The real server of a collection with a dead link and one that works."""
     with (
         contextlib.closing(CollectionBuilder(tmp_path / "collection")) as builder,
@@ -51,10 +51,10 @@ def speaking(tmp_path: Path) -> Iterator[Speaking]:
         registry_builder.state(FINE, LinkState.ALIVE, code=1)
         registry = LinkRegistry(FixedRegistry(store), RateLimitPolicy(form_rates=FREE), ReportOptions(builder.layout))
         with serving(builder, links=registry) as it:
-            yield Speaking(it.front, store)
+            yield ReportingFront(it.front, store)
 
 
-async def press(screen: Screen) -> None:
+async def press(screen: BrowserScreen) -> None:
     """Press the form's button, as a reader does, and wait for the next page."""
     await screen.value("window.old = true")
     await screen.value("document.querySelector('form.speak button').click()")
@@ -65,7 +65,7 @@ async def press(screen: Screen) -> None:
     })""")
 
 
-async def test_a_reader_says_everything_there_is_to_say(speaking: Speaking, screen: Screen) -> None:
+async def test_a_reader_says_everything_there_is_to_say(speaking: ReportingFront, screen: BrowserScreen) -> None:
     """The browser tells where its forms come from; the front believes it and does what is asked."""
     await screen.open(speaking.address("report"))
     await press(screen)
@@ -85,7 +85,7 @@ async def test_a_reader_says_everything_there_is_to_say(speaking: Speaking, scre
         assert rows.execute(select(replacements)).all() == []
 
 
-async def test_a_form_of_another_site_is_refused(speaking: Speaking, screen: Screen) -> None:
+async def test_a_form_of_another_site_is_refused(speaking: ReportingFront, screen: BrowserScreen) -> None:
     """Even with the token of the reader's own form: nothing is said, and the page says why."""
     await screen.open(speaking.address("report"))
     token = await screen.value("document.querySelector('[name=token]').value")
@@ -106,7 +106,7 @@ async def test_a_form_of_another_site_is_refused(speaking: Speaking, screen: Scr
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-async def test_axe_finds_nothing_serious(dark: bool, speaking: Speaking, screen: Screen) -> None:
+async def test_axe_finds_nothing_serious(dark: bool, speaking: ReportingFront, screen: BrowserScreen) -> None:
     """Each page, in both colours, widths and languages; nothing is wider than the window."""
     before = "/de" if dark else ""
     size = (390, 844) if dark else (1200, 900)

@@ -30,7 +30,7 @@ from playback.web.rate_limits import ClientAddresses, RateLimitPolicy, ReaderRat
 from playback.web.registry.registry_forms import MOST_FORM_BYTES, TOKEN_S, FormTokens
 from playback.web.registry.registry_service import ReportOptions
 from playback.web.registry.user_reports import ReportReach, report_pattern
-from tests.support.registry_builder import NOW, ORIGIN, TODAY, FixedRegistry, Front, RegistryBuilder, open_front
+from tests.support.registry_builder import NOW, ORIGIN, TODAY, FixedRegistry, RegistryBuilder, RegistryFront, open_front
 from tests.support.services.registries import open_registry
 
 pytestmark = pytest.mark.slow
@@ -54,14 +54,14 @@ def store(tmp_path: Path) -> Iterator[RegistryStore]:
 
 
 @pytest.fixture
-def front(store: RegistryStore, tmp_path: Path) -> Iterator[Front]:
+def front(store: RegistryStore, tmp_path: Path) -> Iterator[RegistryFront]:
     """The front that shows it, behind a proxy that says who asks."""
     report_options = ReportOptions(Layout(tmp_path), limits_of(5), keep_proposed_copy)
     with open_front(tmp_path, FixedRegistry(store), access=ACCESS, report_options=report_options) as found:
         yield found
 
 
-def shown(front: Front, act: str = "", url: str = DEAD, who: str = "192.0.2.1") -> httpx.Response:
+def shown(front: RegistryFront, act: str = "", url: str = DEAD, who: str = "192.0.2.1") -> httpx.Response:
     """A page about a URL."""
     path = f"/links/say/{act}" if act else "/links/say"
     return front.get(f"{path}?{urlencode({'url': url})}", X_Forwarded_For=who)
@@ -75,7 +75,7 @@ def token_of(answer: httpx.Response) -> str:
 
 
 def send(
-    front: Front,
+    front: RegistryFront,
     act: str,
     fields: dict[str, str] | bytes | None = None,
     *,
@@ -101,7 +101,7 @@ def rows(store: RegistryStore) -> tuple[int, int]:
         return (len(connection.execute(select(reports)).all()), len(connection.execute(select(replacements)).all()))
 
 
-def test_a_report_goes_through_three_pages(front: Front, store: RegistryStore) -> None:
+def test_a_report_goes_through_three_pages(front: RegistryFront, store: RegistryStore) -> None:
     """What is said now, what would be said, and what is said afterwards; nothing before the button."""
     first = shown(front)
     asked = shown(front, "report")
@@ -121,7 +121,7 @@ def test_a_report_goes_through_three_pages(front: Front, store: RegistryStore) -
         assert "<script" not in answer.text
 
 
-def test_a_report_is_withdrawn_by_anybody(front: Front, store: RegistryStore) -> None:
+def test_a_report_is_withdrawn_by_anybody(front: RegistryFront, store: RegistryStore) -> None:
     """From another address, too; then there is nothing left to withdraw."""
     send(front, "report")
     assert send(front, "withdraw", who="203.0.113.9").status_code == 303
@@ -131,7 +131,7 @@ def test_a_report_is_withdrawn_by_anybody(front: Front, store: RegistryStore) ->
     assert "no reports of this link to withdraw" in again.text
 
 
-def test_a_replacement_is_a_link_only_when_it_was_found_working(front: Front, store: RegistryStore) -> None:
+def test_a_replacement_is_a_link_only_when_it_was_found_working(front: RegistryFront, store: RegistryStore) -> None:
     """Until then nobody can follow it (W17); anybody removes it."""
     assert send(front, "replace", {"address": NEW}).status_code == 303
     assert NEW not in shown(front).text
@@ -158,7 +158,7 @@ def test_a_replacement_is_a_link_only_when_it_was_found_working(front: Front, st
     ids=lambda value: value[:30],
 )
 def test_a_bad_replacement_is_refused_with_the_form_to_mend_it(
-    address: str, words: str, front: Front, store: RegistryStore
+    address: str, words: str, front: RegistryFront, store: RegistryStore
 ) -> None:
     """The page says why, and what was typed is still there."""
     with store.writing() as connection:
@@ -173,7 +173,7 @@ def test_a_bad_replacement_is_refused_with_the_form_to_mend_it(
     assert rows(store) == (0, 0)
 
 
-def test_a_copy_in_an_archive_is_kept_among_the_copies(front: Front, store: RegistryStore) -> None:
+def test_a_copy_in_an_archive_is_kept_among_the_copies(front: RegistryFront, store: RegistryStore) -> None:
     """It is no replacement (W17); of a page that always changes nobody chooses one (W31)."""
     copy = f"https://web.archive.org/web/20150102030405/{DEAD}"
     done = send(front, "replace", {"address": copy})
@@ -192,7 +192,7 @@ def test_a_copy_in_an_archive_is_kept_among_the_copies(front: Front, store: Regi
 
 
 @pytest.mark.parametrize("act", ["report", "withdraw", "replace", "remove"])
-def test_only_what_is_watched_is_spoken_of(act: str, front: Front, store: RegistryStore) -> None:
+def test_only_what_is_watched_is_spoken_of(act: str, front: RegistryFront, store: RegistryStore) -> None:
     """Neither page nor form makes a row for a URL (W12, W18)."""
     url = "https://unknown.example.net/"
     assert shown(front, "", url).status_code == 200
@@ -202,7 +202,7 @@ def test_only_what_is_watched_is_spoken_of(act: str, front: Front, store: Regist
     assert rows(store) == (0, 0)
 
 
-def test_what_works_needs_nothing(front: Front) -> None:
+def test_what_works_needs_nothing(front: RegistryFront) -> None:
     """Neither a report nor a replacement; the page offers none."""
     assert "Actions" in shown(front, "", FINE).text
     assert "/links/say/report" not in shown(front, "", FINE).text
@@ -211,7 +211,7 @@ def test_what_works_needs_nothing(front: Front) -> None:
         assert answer.status_code == 409
 
 
-def test_a_report_may_be_about_a_beginning_that_is_typed(front: Front, store: RegistryStore) -> None:
+def test_a_report_may_be_about_a_beginning_that_is_typed(front: RegistryFront, store: RegistryStore) -> None:
     """A domain with a path, of which the address is one; nothing else (W13)."""
     wrong = send(front, "report", {"reach": "prefix", "prefix": "elsewhere.example/"})
     assert (wrong.status_code, rows(store)) == (400, (0, 0))
@@ -220,7 +220,7 @@ def test_a_report_may_be_about_a_beginning_that_is_typed(front: Front, store: Re
     assert rows(store)[0] >= 1
 
 
-def test_a_report_may_be_about_a_folder_or_a_site(front: Front, store: RegistryStore) -> None:
+def test_a_report_may_be_about_a_folder_or_a_site(front: RegistryFront, store: RegistryStore) -> None:
     """The page names what each means; the registry counts what is watched there (W13)."""
     text = shown(front, "report").text
     assert "gone.bridges.org/a/" in text
@@ -242,7 +242,7 @@ def test_a_report_may_be_about_a_folder_or_a_site(front: Front, store: RegistryS
     ],
     ids=lambda each: " ".join(each.values()),
 )
-def test_no_other_site_speaks_for_a_reader(headers: dict[str, str], front: Front, store: RegistryStore) -> None:
+def test_no_other_site_speaks_for_a_reader(headers: dict[str, str], front: RegistryFront, store: RegistryStore) -> None:
     """Though it had a token: the browser says where the form was sent from."""
     answer = send(front, "report", headers=headers)
     assert answer.status_code == 403
@@ -255,12 +255,12 @@ def test_no_other_site_speaks_for_a_reader(headers: dict[str, str], front: Front
     [{"Sec_Fetch_Site": "none"}, {"Sec_Fetch_Site": ""}, {"Sec_Fetch_Site": "", "Origin": ""}],
     ids=["reload", "no-fetch-metadata", "text-browser"],
 )
-def test_browsers_that_say_less_are_believed_with_a_token(headers: dict[str, str], front: Front) -> None:
+def test_browsers_that_say_less_are_believed_with_a_token(headers: dict[str, str], front: RegistryFront) -> None:
     """A text browser says nothing, but has fetched the form itself."""
     assert send(front, "report", headers=headers).status_code == 303
 
 
-def test_a_token_is_for_one_purpose_one_place_and_two_hours(front: Front, store: RegistryStore) -> None:
+def test_a_token_is_for_one_purpose_one_place_and_two_hours(front: RegistryFront, store: RegistryStore) -> None:
     """Else the form comes back with a fresh one, and its button works."""
     token = token_of(shown(front, "report"))
 
@@ -280,7 +280,7 @@ def test_a_token_is_for_one_purpose_one_place_and_two_hours(front: Front, store:
     assert sent(said=fresh, who="192.0.2.200") == 303
 
 
-def test_one_report_a_minute_from_a_range_of_addresses(front: Front, store: RegistryStore) -> None:
+def test_one_report_a_minute_from_a_range_of_addresses(front: RegistryFront, store: RegistryStore) -> None:
     """The answer says how long to wait; another range may at once (W15)."""
     send(front, "report")
     again = send(front, "report", who="192.0.2.99")
@@ -292,7 +292,7 @@ def test_one_report_a_minute_from_a_range_of_addresses(front: Front, store: Regi
     assert rows(store) == (2, 0)
 
 
-def test_who_spoke_is_forgotten_the_day_after(front: Front, store: RegistryStore) -> None:
+def test_who_spoke_is_forgotten_the_day_after(front: RegistryFront, store: RegistryStore) -> None:
     """The digest that held the minute goes when anybody speaks on a later day."""
     send(front, "report")
     front.clock.seconds += 2 * 86_400
@@ -302,7 +302,7 @@ def test_who_spoke_is_forgotten_the_day_after(front: Front, store: RegistryStore
     assert left == int(LimitedAct.WITHDRAW)
 
 
-def test_a_day_that_is_full_says_until_when(front: Front) -> None:
+def test_a_day_that_is_full_says_until_when(front: RegistryFront) -> None:
     """At noon it is twelve hours to midnight (W15)."""
     for number in range(5):
         assert send(front, "report", who=f"192.0.{number}.1").status_code == 303
@@ -329,21 +329,21 @@ def test_a_day_that_is_full_says_until_when(front: Front) -> None:
     ids=["text", "multipart", "charset", "none", "json", "gzip", "long", "fields", "utf8", "raw", "empty"],
 )  # fmt: skip
 def test_what_is_no_short_plain_form_is_not_read(
-    body: bytes, headers: dict[str, str], status: int, front: Front, store: RegistryStore
+    body: bytes, headers: dict[str, str], status: int, front: RegistryFront, store: RegistryStore
 ) -> None:
     """By its kind, its length and its text."""
     assert send(front, "report", body, headers=headers).status_code == status
     assert rows(store) == (0, 0)
 
 
-def test_lists_of_links_lead_to_what_can_be_said(front: Front) -> None:
+def test_lists_of_links_lead_to_what_can_be_said(front: RegistryFront) -> None:
     """By whole addresses. What works leads nowhere."""
     text = html.unescape(front.get("/links?dbname=dewiki@WMF&curid=1&scope=all").text)
     assert text.count("/links/say?") == 1
     assert f"{ORIGIN}/links/say?{urlencode({'url': DEAD})}" in text
 
 
-def test_other_methods_and_acts_are_told_apart(front: Front) -> None:
+def test_other_methods_and_acts_are_told_apart(front: RegistryFront) -> None:
     """405 for what a page does not take, 404 for what there is not."""
     assert front.get("/links/say/report", method="DELETE").status_code == 405
     assert front.get("/links/say", method="POST").status_code == 405
@@ -353,7 +353,7 @@ def test_other_methods_and_acts_are_told_apart(front: Front) -> None:
     assert front.get("/links/say").status_code == 200
 
 
-def test_a_promise_is_not_shown_to_who_made_none(front: Front) -> None:
+def test_a_promise_is_not_shown_to_who_made_none(front: RegistryFront) -> None:
     """An address that somebody made up says nothing that is not so."""
     query = urlencode({"url": DEAD, "done": "report"})
     assert "Your report has been saved" not in front.get(f"/links/say?{query}").text
@@ -383,7 +383,7 @@ def test_a_front_without_a_voice_has_no_such_pages(store: RegistryStore, tmp_pat
         assert shown(front).status_code == 404
 
 
-def test_everything_from_the_web_is_escaped(store: RegistryStore, front: Front) -> None:
+def test_everything_from_the_web_is_escaped(store: RegistryStore, front: RegistryFront) -> None:
     """A URL that looks like a page is shown as text."""
     bad = "https://gone.bridges.org/\"><script>alert(1)</script>'"
     RegistryBuilder(store).state(identity_key(bad), LinkState.DEAD)
@@ -393,7 +393,7 @@ def test_everything_from_the_web_is_escaped(store: RegistryStore, front: Front) 
         assert "alert(1)" in text
 
 
-def test_german_readers_speak_german(front: Front) -> None:
+def test_german_readers_speak_german(front: RegistryFront) -> None:
     """Every page, and the way on stays in it."""
     answer = front.get(f"/de/links/say/report?{urlencode({'url': DEAD})}")
     assert 'lang="de"' in answer.text

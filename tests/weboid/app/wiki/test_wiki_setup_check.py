@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.support.commands import Ran
-from tests.support.http_listener import Listener, ReceivedRequest, StubResponse
+from tests.support.commands import CommandResult
+from tests.support.http_listener import HttpListener, ReceivedRequest, StubResponse
 from tests.support.linked_site import LinkedSite
 from tests.support.services.ports import free_port
 from tests.support.tls_origins import DAY, NOW, TlsOrigin, server_context, write_leaf
@@ -55,7 +55,7 @@ class SetupRun(NamedTuple):
     with_another_secret: tuple[int, dict[str, list[dict[str, Any]]]]
     text: str
     copy: dict[str, Any]  # of the link of the page "Hall"
-    trial: Ran  # with the site of that link gone
+    trial: CommandResult  # with the site of that link gone
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +159,7 @@ def _profile(deployment: WikiDeployment, *archives: str) -> Path:
 def test_each_configured_archive_is_asked(deployment: WikiDeployment) -> None:
     """One that answers is well, with what it has; one that does not is a problem, with the next step."""
     nobody = f"127.0.0.1:{free_port()}"
-    with Listener.running(_archive) as archive:
+    with HttpListener.running(_archive) as archive:
         there = archive.address.removeprefix("http://")
         names = [f"timemap http://{each}/timemap/link/{{url}}" for each in (there, nobody)]
         code, found = _checked(deployment, profile=_profile(deployment, *names))

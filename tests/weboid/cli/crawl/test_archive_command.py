@@ -14,7 +14,7 @@ from core.layout import Layout
 from core.urls import host_of
 from crawler.collection import make_collection
 from crawler.frontier.sqlite_frontier import SqliteFrontier
-from tests.support.commands import Ran, Weboid, profile_for
+from tests.support.commands import CommandResult, WeboidRunner, profile_for
 from tests.support.sites import hosts
 from tests.support.sites.web import TestWeb
 from tests.support.stored_records import RULES, check, index, records
@@ -50,8 +50,8 @@ PLAIN, SHORT = f"{RULES}/page/plain", f"{RULES}/broken/short"
 class ArchivedList(NamedTuple):
     """A list that was archived once for many tests."""
 
-    weboid: Weboid
-    ran: Ran
+    weboid: WeboidRunner
+    ran: CommandResult
     requests: list[str]  # heads of the requests that the test web got
     records: list[tuple[str, str, dict[str, str], bytes]]
 
@@ -62,7 +62,7 @@ def archived(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> Archived
     folder = tmp_path_factory.mktemp("list")
     # Two URLs of one host fail three times each, in any order: it must not count as down before.
     profile = profile_for(web, folder / "profile.toml", politeness={"host_failures": 7})
-    weboid = Weboid(folder, profile)
+    weboid = WeboidRunner(folder, profile)
     web.clear()
     lines = ["\ufeff# comment\r", "", PLAIN, "not a url", "ftp://x.example/", PLAIN, SHORT]
     lines += [f"{RULES}{path}" for path, *_ in ANSWERS]
@@ -171,7 +171,7 @@ def test_an_unreachable_host_is_given_up_with_its_reason(archived: ArchivedList,
     assert url in [each for each, *_ in status["dead_letters"]]
 
 
-def test_what_was_archived_is_left_alone_unless_it_is_asked_for_again(weboid: Weboid) -> None:
+def test_what_was_archived_is_left_alone_unless_it_is_asked_for_again(weboid: WeboidRunner) -> None:
     """The same command and --older-than do nothing twice (A02); --again writes revisits."""
     urls = [PLAIN, f"{RULES}/status/404"]
     weboid.archive(*urls)
@@ -190,7 +190,7 @@ def test_what_was_archived_is_left_alone_unless_it_is_asked_for_again(weboid: We
     assert index(weboid.collection, "SELECT count(*) FROM pages") == [(3,)]
 
 
-def test_limits_of_time_and_size_cut_a_page_and_say_so(weboid_with: Callable[..., Weboid]) -> None:
+def test_limits_of_time_and_size_cut_a_page_and_say_so(weboid_with: Callable[..., WeboidRunner]) -> None:
     """What came before is kept and marked (WARC-Truncated); the next page is archived."""
     weboid = weboid_with(visit={"timeout_s": 6.0}, proxy={"body_limit_bytes": 1_000_000})
     slow, large = f"{RULES}/slow/drip/60", f"{RULES}/large/3"
@@ -205,7 +205,7 @@ def test_limits_of_time_and_size_cut_a_page_and_say_so(weboid_with: Callable[...
     assert (truncated[slow], truncated[large]) == ("time", "length")
 
 
-def test_a_host_that_says_later_is_asked_later(weboid: Weboid) -> None:
+def test_a_host_that_says_later_is_asked_later(weboid: WeboidRunner) -> None:
     """503 with Retry-After: the host is left alone until then, and the page is archived."""
     url = f"{RULES}/status/503/2"
     ran = weboid.archive(url)
@@ -216,7 +216,7 @@ def test_a_host_that_says_later_is_asked_later(weboid: Weboid) -> None:
     assert index(weboid.collection, "SELECT count(*) FROM pages") == [(1,)]
 
 
-def test_a_check_for_robots_is_met_again_later_and_kept_as_what_it_is(weboid: Weboid) -> None:
+def test_a_check_for_robots_is_met_again_later_and_kept_as_what_it_is(weboid: WeboidRunner) -> None:
     """Three attempts; then the capture stays, with its class and its evidence."""
     url = f"{RULES}/challenge"
     ran = weboid.archive(url)
@@ -230,7 +230,9 @@ def test_a_check_for_robots_is_met_again_later_and_kept_as_what_it_is(weboid: We
     assert status["classes"] == {"challenge": 1}
 
 
-def test_a_collection_in_use_by_another_process_is_refused(weboid: Weboid, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_collection_in_use_by_another_process_is_refused(
+    weboid: WeboidRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The exit code says so."""
     monkeypatch.setattr("crawler.collection.LOCK_WAIT_S", 0.1)
     make_collection(Layout(weboid.collection), SystemClock())
@@ -255,7 +257,7 @@ def test_a_collection_in_use_by_another_process_is_refused(weboid: Weboid, monke
     ],
 )
 def test_bad_input_ends_with_a_sentence_and_code_2(
-    weboid: Weboid, arguments: tuple[str, ...], given: str, words: str
+    weboid: WeboidRunner, arguments: tuple[str, ...], given: str, words: str
 ) -> None:
     """Nothing is made, nothing is lost, and the text says what to mend."""
     ran = weboid.call("archive", *arguments, given=given)
@@ -266,7 +268,7 @@ def test_bad_input_ends_with_a_sentence_and_code_2(
     assert not weboid.collection.exists()
 
 
-def test_ctrl_c_finishes_the_pages_begun_and_the_next_run_goes_on(weboid_with: Callable[..., Weboid]) -> None:
+def test_ctrl_c_finishes_the_pages_begun_and_the_next_run_goes_on(weboid_with: Callable[..., WeboidRunner]) -> None:
     """The first SIGINT stops gently with its own exit code; nothing is done twice."""
     weboid = weboid_with()
     urls = [f"{RULES}/slow/first-byte/1?{number}" for number in range(8)]
@@ -291,7 +293,7 @@ def test_ctrl_c_finishes_the_pages_begun_and_the_next_run_goes_on(weboid_with: C
     assert index(weboid.collection, "SELECT count(*), count(DISTINCT url) FROM pages") == [(8, 8)]
 
 
-def test_sigterm_to_the_process_group_finishes_the_pages_begun(weboid: Weboid) -> None:
+def test_sigterm_to_the_process_group_finishes_the_pages_begun(weboid: WeboidRunner) -> None:
     """A unit's KillMode=control-group and timeout(1) signal every process; the proxy goes on to the end."""
     urls = [f"{RULES}/slow/first-byte/1?{number}" for number in range(16)]
     process = weboid.start("archive", "--json", "--profile", str(weboid.profile), "--workers", "2", *urls)
@@ -308,7 +310,7 @@ def test_sigterm_to_the_process_group_finishes_the_pages_begun(weboid: Weboid) -
     check(weboid.collection)
 
 
-def test_a_reader_that_closes_the_pipe_stops_the_run(weboid: Weboid) -> None:
+def test_a_reader_that_closes_the_pipe_stops_the_run(weboid: WeboidRunner) -> None:
     """As Ctrl-C does, once and without a word: `weboid archive --json … | grep -m1 page`."""
     urls = [f"{RULES}/slow/first-byte/1?{number}" for number in range(16)]
     given = ("--json", "--profile", str(weboid.profile), "--workers", "2")
@@ -327,7 +329,7 @@ def test_a_reader_that_closes_the_pipe_stops_the_run(weboid: Weboid) -> None:
     assert left["queued"] > 0
 
 
-def test_a_second_ctrl_c_stops_at_once_and_leaves_nothing_running(weboid: Weboid) -> None:
+def test_a_second_ctrl_c_stops_at_once_and_leaves_nothing_running(weboid: WeboidRunner) -> None:
     """A page that takes long does not hold the user; every WARC is whole."""
     url = f"{RULES}/slow/first-byte/30"
     process = weboid.start("archive", "--json", "--profile", str(weboid.profile), url)
@@ -345,7 +347,7 @@ def test_a_second_ctrl_c_stops_at_once_and_leaves_nothing_running(weboid: Weboid
         os.killpg(process.pid, 0)
 
 
-def test_refusals_that_are_kept_add_up(weboid_with: Callable[..., Weboid]) -> None:
+def test_refusals_that_are_kept_add_up(weboid_with: Callable[..., WeboidRunner]) -> None:
     """Each archived 503 blocks its host twice as long as the one before; as answers they count for none."""
     weboid = weboid_with(frontier={"attempts": 1}, politeness={"host_retry_s": 0.05})
     ran = weboid.archive(*(f"{RULES}/status/503?{number}" for number in range(2)))
@@ -357,7 +359,9 @@ def test_refusals_that_are_kept_add_up(weboid_with: Callable[..., Weboid]) -> No
     assert report.failures == 2
 
 
-def test_stored_levels_hold_for_the_next_visit_unless_the_run_says_otherwise(weboid: Weboid, web: TestWeb) -> None:
+def test_stored_levels_hold_for_the_next_visit_unless_the_run_says_otherwise(
+    weboid: WeboidRunner, web: TestWeb
+) -> None:
     """`weboid level set --store` for a domain, then `--store` for a run: manifest, WARC and size say so."""
     first, second = web.gallery(301), web.gallery(302)
     make_collection(Layout(weboid.collection), SystemClock())

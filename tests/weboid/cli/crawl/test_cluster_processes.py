@@ -28,7 +28,7 @@ from proxy.control.client import NewArtifact, ProxyClient
 from proxy.control.handshake import ClusterSecret
 from proxy.process import RunningProxy, run_proxy
 from tests.journeys.sites import SiteServer
-from tests.support.commands import WEBOID, Weboid
+from tests.support.commands import WEBOID, WeboidRunner
 from tests.support.json_outputs import check_output
 from tests.support.polling import wait_until
 from tests.support.proxy_fixtures import ProxyProcess
@@ -56,10 +56,10 @@ def redis(tmp_path: Path) -> Iterator[RedisServer]:
     server.stop()
 
 
-class Started:
+class StartedCommand:
     """A command that stays."""
 
-    def __init__(self, weboid: Weboid, redis: RedisServer, *arguments: str, **env: str) -> None:
+    def __init__(self, weboid: WeboidRunner, redis: RedisServer, *arguments: str, **env: str) -> None:
         self.err = weboid.folder / f"{arguments[0]}.err"
         given = {"WEBOID_FRONTIER": redis.url, "WEBOID_DEDUP": redis.url, **env}
         profile = ("--profile", str(weboid.profile), "--json")
@@ -92,18 +92,18 @@ class Started:
 
 
 @pytest.fixture
-def weboid(weboid_with: Callable[..., Weboid]) -> Weboid:
+def weboid(weboid_with: Callable[..., WeboidRunner]) -> WeboidRunner:
     """With robots.txt obeyed, which workers fetch through a proxy that they have found."""
     return weboid_with(policy={"robots": "obey"})
 
 
 @pytest.fixture
-def start(weboid: Weboid, redis: RedisServer) -> Iterator[Callable[..., Started]]:
+def start(weboid: WeboidRunner, redis: RedisServer) -> Iterator[Callable[..., StartedCommand]]:
     """Starts a command that stays; what a failed test leaves is ended."""
-    begun: list[Started] = []
+    begun: list[StartedCommand] = []
 
-    def begin(*arguments: str, **env: str) -> Started:
-        begun.append(Started(weboid, redis, *arguments, **env))
+    def begin(*arguments: str, **env: str) -> StartedCommand:
+        begun.append(StartedCommand(weboid, redis, *arguments, **env))
         return begun[-1]
 
     yield begin
@@ -124,9 +124,9 @@ PORTS = ("--listen", "127.0.0.1:0", "--control", "127.0.0.1:0")
 
 @pytest.mark.browser
 def test_a_page_goes_through_proxy_and_worker_and_both_end_gently(
-    weboid: Weboid,
+    weboid: WeboidRunner,
     redis: RedisServer,
-    start: Callable[..., Started],
+    start: Callable[..., StartedCommand],
     receiver: WebhookReceiver,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -166,7 +166,7 @@ def test_a_page_goes_through_proxy_and_worker_and_both_end_gently(
 
 @pytest.mark.parametrize("command", ["proxy", "worker"])
 @pytest.mark.parametrize("secret", ["", "too short"])
-def test_without_a_good_secret_nothing_starts(weboid: Weboid, command: str, secret: str) -> None:
+def test_without_a_good_secret_nothing_starts(weboid: WeboidRunner, command: str, secret: str) -> None:
     """The remedy is said, the secret is not."""
     (weboid.folder / "secret").write_text(secret)
     options = ("--secret-file", "secret") if secret else ()
@@ -188,7 +188,7 @@ def test_without_a_good_secret_nothing_starts(weboid: Weboid, command: str, secr
         ("--database", "postgresql://a/b"),  # and no dedup index
     ],
 )
-def test_an_address_that_is_none_is_named(weboid: Weboid, options: tuple[str, str]) -> None:
+def test_an_address_that_is_none_is_named(weboid: WeboidRunner, options: tuple[str, str]) -> None:
     """Before anything is opened."""
     (weboid.folder / "secret").write_text(SECRET)
     ran = weboid.call("proxy", "--secret-file", "secret", *options)
@@ -198,7 +198,7 @@ def test_an_address_that_is_none_is_named(weboid: Weboid, options: tuple[str, st
 
 
 def test_a_proxy_of_another_folder_is_refused(
-    weboid: Weboid, redis: RedisServer, start: Callable[..., Started]
+    weboid: WeboidRunner, redis: RedisServer, start: Callable[..., StartedCommand]
 ) -> None:
     """Two collections on one frontier would be two halves of one archive."""
     first = start("proxy", *PORTS, WEBOID_SECRET=SECRET)
@@ -211,7 +211,7 @@ def test_a_proxy_of_another_folder_is_refused(
     assert first.stop() == 0
 
 
-def test_a_proxy_that_starts_before_its_redis_waits(redis: RedisServer, start: Callable[..., Started]) -> None:
+def test_a_proxy_that_starts_before_its_redis_waits(redis: RedisServer, start: Callable[..., StartedCommand]) -> None:
     """It says so, and serves as soon as it can."""
     redis.kill()
     proxy = start("proxy", *PORTS, WEBOID_SECRET=SECRET)
@@ -223,7 +223,9 @@ def test_a_proxy_that_starts_before_its_redis_waits(redis: RedisServer, start: C
     assert proxy.stop() == 0
 
 
-def test_a_worker_that_starts_first_makes_no_collection(weboid: Weboid, start: Callable[..., Started]) -> None:
+def test_a_worker_that_starts_first_makes_no_collection(
+    weboid: WeboidRunner, start: Callable[..., StartedCommand]
+) -> None:
     """Half of one would keep the proxy from starting."""
     worker = start("worker", WEBOID_SECRET=SECRET)
     waiting = worker.until("waiting")
@@ -369,7 +371,7 @@ def test_advertised_host_is_reachable_by_others(
     assert options_of(layout, settings, listen=listen, advertise=advertise).host == host
 
 
-def test_a_proxy_for_clients_of_warcprox_needs_no_secret(weboid: Weboid) -> None:
+def test_a_proxy_for_clients_of_warcprox_needs_no_secret(weboid: WeboidRunner) -> None:
     """`--warcprox-api` alone: no worker, no frontier; SIGTERM ends it gently."""
     arguments = ("proxy", "--json", "--profile", str(weboid.profile), "--warcprox-api", "127.0.0.1:0", *PORTS)
     process = weboid.start(*arguments)
@@ -386,7 +388,7 @@ def test_a_proxy_for_clients_of_warcprox_needs_no_secret(weboid: Weboid) -> None
     assert not (weboid.collection / "db" / "frontier.sqlite").exists()
 
 
-def test_a_proxy_without_secret_and_clients_is_refused(weboid: Weboid) -> None:
+def test_a_proxy_without_secret_and_clients_is_refused(weboid: WeboidRunner) -> None:
     """Nobody could use it."""
     ran = weboid.call("proxy", *PORTS)
 
@@ -396,7 +398,7 @@ def test_a_proxy_without_secret_and_clients_is_refused(weboid: Weboid) -> None:
 
 
 @pytest.mark.parametrize("option", ["--listen", "--control", "--warcprox-api"])
-def test_a_port_of_a_proxy_that_is_taken_is_told(weboid: Weboid, option: str) -> None:
+def test_a_port_of_a_proxy_that_is_taken_is_told(weboid: WeboidRunner, option: str) -> None:
     """The sentence names the address, and what to do."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         host, port = taken.getsockname()
@@ -409,7 +411,7 @@ def test_a_port_of_a_proxy_that_is_taken_is_told(weboid: Weboid, option: str) ->
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "192.0.2.1:8000", "archive.example:8000"])
-def test_clients_of_warcprox_on_other_machines_must_be_trusted(weboid: Weboid, address: str) -> None:
+def test_clients_of_warcprox_on_other_machines_must_be_trusted(weboid: WeboidRunner, address: str) -> None:
     """They need no secret: nothing is opened, and the collection is not made."""
     ran = weboid.call("proxy", "--warcprox-api", address, *PORTS)
 
@@ -418,7 +420,7 @@ def test_clients_of_warcprox_on_other_machines_must_be_trusted(weboid: Weboid, a
     assert not weboid.collection.exists()
 
 
-def test_trusted_clients_of_warcprox_reach_every_address(weboid: Weboid) -> None:
+def test_trusted_clients_of_warcprox_reach_every_address(weboid: WeboidRunner) -> None:
     """With `--trust-clients`; a name of this machine needs no such option."""
     profile = ("--json", "--profile", str(weboid.profile))
     for words in (("0.0.0.0:0", "--trust-clients"), ("localhost:0",)):
@@ -431,7 +433,9 @@ def test_trusted_clients_of_warcprox_reach_every_address(weboid: Weboid) -> None
         assert process.communicate(timeout=120)[1] == ""
 
 
-def test_a_request_of_a_warcprox_client_is_finished_at_a_stop(weboid: Weboid, start: Callable[..., Started]) -> None:
+def test_a_request_of_a_warcprox_client_is_finished_at_a_stop(
+    weboid: WeboidRunner, start: Callable[..., StartedCommand]
+) -> None:
     """It is answered and archived before the proxy ends, as visits are."""
     site = SiteServer("held.example")
     url = f"http://127.0.0.1:{site.port}/held"

@@ -20,7 +20,7 @@ import psycopg
 import pytest
 import redis
 
-from bench.cluster import Cluster, Member, Origin, follow
+from bench.cluster import BenchCluster, ClusterMember, ClusterOrigin, follow
 from core.clock import SystemClock
 from core.config.database_urls import RedisUse, parse_redis_url
 from core.config.settings import FrontierSettings, LinksSettings, PolitenessSettings
@@ -33,7 +33,7 @@ from playback.access.level_store import LevelStore
 from playback.access.levels import LevelActor, target_of
 from playback.web.rate_limits import SharedBuckets
 from tests.support import loopback
-from tests.support.commands import Weboid
+from tests.support.commands import WeboidRunner
 from tests.support.polling import wait_until
 from tests.support.proxy_fixtures import records
 from tests.support.services.ports import free_port
@@ -52,7 +52,7 @@ REFUSED = r"(?i)no permissions|can't run this command|can't access .* key|ACL fa
 
 
 @dataclass
-class Deployment:
+class RestrictedStores:
     """The two stores with the rights that the deployment gives.
 
     Attributes:
@@ -83,7 +83,7 @@ class Deployment:
 
 
 @pytest.fixture(scope="module")
-def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestrictedStores]:
     """Redis and PostgreSQL, set up by the very scripts of deploy/."""
     folder = tmp_path_factory.mktemp("deployment")
     for name in ("make-secrets", "postgres-roles"):
@@ -104,7 +104,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
             .replace("postgres:5432/weboid", f"127.0.0.1:{postgres.port}/{database}")
             for each in secrets.iterdir()
         }
-        yield Deployment(folder, server, postgres, database, addresses)
+        yield RestrictedStores(folder, server, postgres, database, addresses)
 
 
 def make_roles(script: Path, postgres: PostgresServer, database: str, secrets: Path) -> str:
@@ -141,14 +141,16 @@ def make_roles(script: Path, postgres: PostgresServer, database: str, secrets: P
         "CREATE TABLE public.other (n INTEGER)",
     ],
 )
-def test_no_role_of_a_service_reaches_beyond_the_database(deployment: Deployment, secret: str, statement: str) -> None:
+def test_no_role_of_a_service_reaches_beyond_the_database(
+    deployment: RestrictedStores, secret: str, statement: str
+) -> None:
     """Neither is a superuser, and neither becomes one."""
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         deployment.sql(secret, statement)
 
 
 @pytest.mark.slow
-def test_whoever_reads_writes_nothing(deployment: Deployment) -> None:
+def test_whoever_reads_writes_nothing(deployment: RestrictedStores) -> None:
     """`weboid_read` sees what `weboid_write` makes from then on, and can change none of it."""
     deployment.sql(WRITE, "CREATE SCHEMA made", "CREATE TABLE made.it (n INTEGER)")
     deployment.sql(WRITE, "INSERT INTO made.it VALUES (7)")
@@ -167,7 +169,7 @@ def test_whoever_reads_writes_nothing(deployment: Deployment) -> None:
 
 
 @pytest.mark.slow
-def test_the_roles_take_over_what_a_superuser_had_made(deployment: Deployment) -> None:
+def test_the_roles_take_over_what_a_superuser_had_made(deployment: RestrictedStores) -> None:
     """A volume of an earlier release is upgraded by running the script by hand, and it may run twice."""
     with psycopg.connect(
         host="127.0.0.1", port=deployment.postgres.port, user="weboid", dbname=deployment.database
@@ -184,7 +186,7 @@ def test_the_roles_take_over_what_a_superuser_had_made(deployment: Deployment) -
 
 
 @pytest.mark.slow
-def test_no_password_is_logged_by_the_server(deployment: Deployment) -> None:
+def test_no_password_is_logged_by_the_server(deployment: RestrictedStores) -> None:
     """The script names them in statements."""
     log = (deployment.postgres.folder / "log").read_text()
     for name in ("postgres-write", "postgres-read"):
@@ -201,7 +203,9 @@ def test_no_password_is_logged_by_the_server(deployment: Deployment) -> None:
         ("frontier", "{weboid:frontier:other}"),
     ],
 )
-def test_each_user_of_redis_is_refused_the_keys_of_others(deployment: Deployment, secret: str, other: str) -> None:
+def test_each_user_of_redis_is_refused_the_keys_of_others(
+    deployment: RestrictedStores, secret: str, other: str
+) -> None:
     """By commands, and by scripts."""
     with closing(deployment.client(secret)) as client:
         for words in (
@@ -216,7 +220,7 @@ def test_each_user_of_redis_is_refused_the_keys_of_others(deployment: Deployment
 
 @pytest.mark.slow
 @pytest.mark.parametrize("secret", ["frontier", "dedup", "frontier-read"])
-def test_no_user_of_redis_may_administer_it(deployment: Deployment, secret: str) -> None:
+def test_no_user_of_redis_may_administer_it(deployment: RestrictedStores, secret: str) -> None:
     """Nor see the names of others' keys, nor stop others' scripts."""
     with closing(deployment.client(secret)) as client:
         for words in (
@@ -241,7 +245,7 @@ def test_no_user_of_redis_may_administer_it(deployment: Deployment, secret: str)
 
 
 @pytest.mark.slow
-def test_a_front_changes_nothing_in_the_frontier(deployment: Deployment) -> None:
+def test_a_front_changes_nothing_in_the_frontier(deployment: RestrictedStores) -> None:
     """Its user reads; also a script of its own writes nothing."""
     with closing(deployment.client("frontier-read")) as client:
         for words in (
@@ -254,7 +258,7 @@ def test_a_front_changes_nothing_in_the_frontier(deployment: Deployment) -> None
 
 
 @pytest.mark.slow
-def test_fronts_count_readers_together(deployment: Deployment) -> None:
+def test_fronts_count_readers_together(deployment: RestrictedStores) -> None:
     """The one thing that their user may write."""
     address = parse_redis_url(deployment.addresses["frontier-read"], RedisUse.FRONTIER)
     with closing(SharedBuckets(address)) as one, closing(SharedBuckets(address)) as two:
@@ -263,7 +267,7 @@ def test_fronts_count_readers_together(deployment: Deployment) -> None:
 
 
 @pytest.mark.slow
-def test_nobody_comes_to_redis_without_a_user(deployment: Deployment) -> None:
+def test_nobody_comes_to_redis_without_a_user(deployment: RestrictedStores) -> None:
     """The default user is off; a health check still gets an answer."""
     with closing(deployment.redis.client()) as client, pytest.raises(redis.AuthenticationError):
         client.execute_command("PING")
@@ -272,11 +276,11 @@ def test_nobody_comes_to_redis_without_a_user(deployment: Deployment) -> None:
 
 
 @dataclass
-class Parts:
+class RestrictedCluster:
     """A cluster at work: each process has the secrets of its service, and no other."""
 
-    deployment: Deployment
-    cluster: Cluster
+    deployment: RestrictedStores
+    cluster: BenchCluster
 
     def environment(self, **secrets: str) -> dict[str, str]:
         """The environment of one more service."""
@@ -284,14 +288,14 @@ class Parts:
 
 
 @pytest.fixture(scope="module")
-def parts(deployment: Deployment) -> Iterator[Parts]:
+def parts(deployment: RestrictedStores) -> Iterator[RestrictedCluster]:
     """A proxy and a worker that have archived a page; another page waits, as its host does."""
     folder = deployment.folder
     shared = {"WEBOID_DEDUP": "dedup", "WEBOID_FRONTIER": "frontier", "WEBOID_SECRET": "cluster"}
     with ExitStack() as stack:
-        origin = Origin()
+        origin = ClusterOrigin()
         stack.callback(origin.close)
-        cluster = Cluster(folder, origin, deployment.redis, deployment.postgres, deployment.database, hosts=2)
+        cluster = BenchCluster(folder, origin, deployment.redis, deployment.postgres, deployment.database, hosts=2)
         cluster.prepare(proxies=1, workers=1)
         nowhere = Layout(folder / "none")
         with closing(open_decisions(nowhere, deployment.addresses[WRITE])) as store:
@@ -318,10 +322,10 @@ def parts(deployment: Deployment) -> Iterator[Parts]:
                 logs = [each.log.read_text()[-3000:] for each in cluster.members.values()]
                 raise AssertionError("\n".join(logs)) from error
             assert frontier.stats(SystemClock().now()).done == 1
-        yield Parts(deployment, cluster)
+        yield RestrictedCluster(deployment, cluster)
 
 
-def lines(member: Member) -> str:
+def lines(member: ClusterMember) -> str:
     """What it has said so far."""
     return member.log.read_text()
 
@@ -329,7 +333,7 @@ def lines(member: Member) -> str:
 @pytest.mark.browser
 @pytest.mark.proxy
 @pytest.mark.slow
-def test_a_worker_that_may_only_read_archives_through_a_proxy_that_writes(parts: Parts) -> None:
+def test_a_worker_that_may_only_read_archives_through_a_proxy_that_writes(parts: RestrictedCluster) -> None:
     """The page is in the index; the worker has no password that writes there."""
     rows = parts.deployment.sql(READ, "SELECT url FROM weboid.pages")
     assert rows == [(URL,)]
@@ -339,7 +343,7 @@ def test_a_worker_that_may_only_read_archives_through_a_proxy_that_writes(parts:
 @pytest.mark.browser
 @pytest.mark.proxy
 @pytest.mark.slow
-def test_a_worker_follows_stored_levels_that_were_decided_elsewhere(parts: Parts) -> None:
+def test_a_worker_follows_stored_levels_that_were_decided_elsewhere(parts: RestrictedCluster) -> None:
     """It reads them beside the index, as the role that may only read."""
     (manifest,) = (
         json.loads(record.payload)
@@ -349,7 +353,7 @@ def test_a_worker_follows_stored_levels_that_were_decided_elsewhere(parts: Parts
     assert (manifest["url"], manifest["stored"]) == (URL, "text")
 
 
-def started(member: Member, ready: str, stack: ExitStack) -> str:
+def started(member: ClusterMember, ready: str, stack: ExitStack) -> str:
     """Start the process, and return its output once it holds those words."""
     stack.callback(member.clean)
     member.start()
@@ -368,14 +372,14 @@ def started(member: Member, ready: str, stack: ExitStack) -> str:
 @pytest.mark.browser
 @pytest.mark.proxy
 @pytest.mark.slow
-def test_the_front_tells_what_waits_and_replay_plays_with_rights_to_read(parts: Parts) -> None:
+def test_the_front_tells_what_waits_and_replay_plays_with_rights_to_read(parts: RestrictedCluster) -> None:
     """Queued, and until when, from a frontier that the front cannot change; the copy itself."""
     collection = f"--collection={parts.cluster.collection}"
     weboid = [sys.executable, "-m", "weboid"]
     front_port, replay_port = (free_port() for _ in range(2))
     front_at, replay_at = (f"http://127.0.0.1:{port}" for port in (front_port, replay_port))
     folder, origins = parts.cluster.folder, (f"--origin={front_at}", f"--replay-origin={replay_at}")
-    front = Member(
+    front = ClusterMember(
         "front",
         [*weboid, "serve", collection, f"--listen=127.0.0.1:{front_port}", "--no-replay", *origins],
         folder,
@@ -383,7 +387,7 @@ def test_the_front_tells_what_waits_and_replay_plays_with_rights_to_read(parts: 
     )
     playing = [sys.executable, "-m", "playback.replay", collection, "--keep-running"]
     origins = (f"--front-origin={front_at}", f"--origin={replay_at}")
-    replay = Member(
+    replay = ClusterMember(
         "replay",
         [*playing, "--host=127.0.0.1", f"--port={replay_port}", *origins],
         folder,
@@ -417,7 +421,7 @@ def answers(address: str) -> bool:
 @pytest.mark.proxy
 @pytest.mark.slow
 def test_what_the_watcher_runs_now_and_then_works_with_its_secrets(
-    parts: Parts, monkeypatch: pytest.MonkeyPatch
+    parts: RestrictedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each command of its parts ends well, with the dedup index named and its password not given."""
     environment = {
@@ -437,7 +441,7 @@ def test_what_the_watcher_runs_now_and_then_works_with_its_secrets(
     )
     commands = [part.command for part in watch_children(home, LinksSettings()) if part.every_s]
     watch = ("wiki", "watch", "--once", f"--collection={home.collection}")
-    weboid = Weboid(parts.cluster.folder, Path("none"))
+    weboid = WeboidRunner(parts.cluster.folder, Path("none"))
     for words in [watch, *(command[len(WEBOID) :] for command in commands)]:
         ran = weboid.call(*words)
         assert ran.code == 0, (words, ran.out, ran.err)

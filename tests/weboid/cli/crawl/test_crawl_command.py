@@ -20,7 +20,7 @@ from core.page_manifest import parse_pageinfo
 from crawler.collection import make_collection
 from crawler.frontier.base import STOP_ORDER
 from crawler.frontier.redis_frontier import RedisFrontier
-from tests.support.commands import Ran, Weboid
+from tests.support.commands import CommandResult, WeboidRunner
 from tests.support.linked_site import Answer, LinkedSite, file, moved, page, weboid_for
 from tests.support.services.redis_server import RedisServer
 from tests.support.sites.web import TestWeb
@@ -49,17 +49,17 @@ WHOLE_FOLDER = {path for key in SITE if (path := key.removeprefix("a.example")).
 
 PLAIN_VISITS = {"rendered_share": 0.0}  # only seeds are rendered
 
-Start = Callable[..., tuple[Weboid, LinkedSite]]
+Start = Callable[..., tuple[WeboidRunner, LinkedSite]]
 
 
-class Widened(NamedTuple):
+class WidenedCrawls(NamedTuple):
     """Three crawls of one collection."""
 
-    weboid: Weboid
+    weboid: WeboidRunner
     site: LinkedSite
-    first: Ran
-    deeper: Ran
-    wider: Ran
+    first: CommandResult
+    deeper: CommandResult
+    wider: CommandResult
 
 
 @pytest.fixture
@@ -67,21 +67,21 @@ def start(web: TestWeb, tmp_path: Path) -> Iterator[Start]:
     """Serves answers and makes the command; keyword arguments are groups of the profile."""
     with ExitStack() as stack:
 
-        def begin(answers: dict[str, Answer], **groups: dict[str, Any]) -> tuple[Weboid, LinkedSite]:
+        def begin(answers: dict[str, Answer], **groups: dict[str, Any]) -> tuple[WeboidRunner, LinkedSite]:
             site = stack.enter_context(LinkedSite(answers))
             return weboid_for(site, web, tmp_path, **groups), site
 
         yield begin
 
 
-def crawl(weboid: Weboid, *arguments: str) -> Ran:
+def crawl(weboid: WeboidRunner, *arguments: str) -> CommandResult:
     """`weboid crawl --json` with the profile."""
     ran = weboid.run("crawl", "--json", "--profile", str(weboid.profile), *arguments)
     assert ran.code == 0, ran.out[-2000:] + ran.err
     return ran
 
 
-def paths(ran: Ran, host: str = "a.example") -> set[str]:
+def paths(ran: CommandResult, host: str = "a.example") -> set[str]:
     """The pages of a host that were archived, by path."""
     start = f"http://{host}"
     return {url.removeprefix(start) for url in ran.pages if url.startswith(f"{start}/")}
@@ -107,7 +107,7 @@ def test_scope_options_say_what_is_archived(start: Start) -> None:
         ),
     ],
 )
-def test_scope_options_reach_the_scope(weboid: Weboid, options: tuple[str, ...], scope: str) -> None:
+def test_scope_options_reach_the_scope(weboid: WeboidRunner, options: tuple[str, ...], scope: str) -> None:
     """The others, as a dry run words them; what follows from a scope is tested with it."""
     ran = weboid.call("crawl", SEED, "--dry-run", "--json", *options)
 
@@ -219,7 +219,7 @@ def test_a_crawl_that_is_handed_over_takes_an_order_to_stop_back(start: Start, r
     ],
 )
 def test_what_cannot_be_crawled_is_refused_with_a_sentence(
-    weboid: Weboid, arguments: tuple[str, ...], words: str
+    weboid: WeboidRunner, arguments: tuple[str, ...], words: str
 ) -> None:
     """Exit code 2, nothing made."""
     ran = weboid.call("crawl", *arguments)
@@ -230,12 +230,12 @@ def test_what_cannot_be_crawled_is_refused_with_a_sentence(
 
 
 @pytest.fixture(scope="module")
-def widened(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Widened]:
+def widened(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WidenedCrawls]:
     """Archive a page, crawl from it, then deeper, then wider; only seeds are rendered."""
     with LinkedSite(SITE) as site:
         weboid = weboid_for(site, web, tmp_path_factory.mktemp("widened"), visit=PLAIN_VISITS)
         weboid.archive(SEED)
-        yield Widened(
+        yield WidenedCrawls(
             weboid,
             site,
             crawl(weboid, SEED, "--depth", "1"),
@@ -244,12 +244,12 @@ def widened(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         )
 
 
-def test_a_list_that_was_archived_before_does_not_keep_a_crawl_from_its_seed(widened: Widened) -> None:
+def test_a_list_that_was_archived_before_does_not_keep_a_crawl_from_its_seed(widened: WidenedCrawls) -> None:
     """The crawl takes its seeds over from whoever has them."""
     assert paths(widened.first) == FOLDER
 
 
-def test_a_wider_scope_follows_the_links_of_pages_that_were_archived_before(widened: Widened) -> None:
+def test_a_wider_scope_follows_the_links_of_pages_that_were_archived_before(widened: WidenedCrawls) -> None:
     """They are in the manifests: nothing is visited twice."""
     assert paths(widened.deeper) == {"/docs/deep/1", "/docs/deep/2", "/docs/skip-me"}
     assert paths(widened.wider) == {"/top"}
@@ -257,7 +257,7 @@ def test_a_wider_scope_follows_the_links_of_pages_that_were_archived_before(wide
     assert {widened.site.asked[f"a.example{path}"] for path in visited} == {1}
 
 
-def test_only_seeds_are_rendered_when_the_share_is_zero(widened: Widened) -> None:
+def test_only_seeds_are_rendered_when_the_share_is_zero(widened: WidenedCrawls) -> None:
     """The other pages are fetched, kept and followed all the same."""
     collection = widened.weboid.collection
     check(collection)
@@ -268,7 +268,7 @@ def test_only_seeds_are_rendered_when_the_share_is_zero(widened: Widened) -> Non
     assert doms == [(f"urn:dom:{SEED}",)]
 
 
-def test_pages_of_a_crawl_are_exported(widened: Widened) -> None:
+def test_pages_of_a_crawl_are_exported(widened: WidenedCrawls) -> None:
     """All that it archived, and nothing else; one capture by its page id; no crawl of that name has any."""
     weboid = widened.weboid
     name = json.loads(weboid.call("queue", "show", f"{SEED}one", "--json").out)["job"]
@@ -314,7 +314,7 @@ def test_a_sheet_that_is_set_holds_for_the_next_pages(start: Start) -> None:
     ],
 )
 def test_a_sheet_that_cannot_be_is_refused_with_a_sentence(
-    weboid: Weboid, arguments: tuple[str, ...], words: str
+    weboid: WeboidRunner, arguments: tuple[str, ...], words: str
 ) -> None:
     """Exit code 2."""
     make_collection(Layout(weboid.collection), SystemClock())

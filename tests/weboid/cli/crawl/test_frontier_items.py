@@ -23,7 +23,7 @@ from crawler.frontier.base import Frontier, FrontierItem, ItemState, NewItem
 from crawler.frontier.frontier_export import requeue
 from crawler.frontier.sqlite_frontier import open_frontier
 from tests.support import loopback
-from tests.support.commands import WEBOID, Ran, Weboid
+from tests.support.commands import WEBOID, CommandResult, WeboidRunner
 from tests.support.services.redis_server import RedisServer
 from tests.support.stored_records import RULES
 
@@ -33,7 +33,7 @@ CLOCK = SystemClock()
 
 
 @pytest.fixture
-async def frontier(weboid: Weboid) -> AsyncIterator[Frontier]:
+async def frontier(weboid: WeboidRunner) -> AsyncIterator[Frontier]:
     """The frontier of the collection that the commands are run on, which nobody writes."""
     async with open_collection(weboid.collection, clock=CLOCK) as collection:
         layout = collection.layout
@@ -41,7 +41,7 @@ async def frontier(weboid: Weboid) -> AsyncIterator[Frontier]:
         yield opened
 
 
-def json_of(ran: Ran) -> Any:
+def json_of(ran: CommandResult) -> Any:
     """The command's JSON."""
     assert ran.code in {0, 1}, ran.err
     return json.loads(ran.out)
@@ -63,7 +63,7 @@ def end_three(frontier: Frontier) -> None:
             frontier.fail(item, now=CLOCK.now(), reason=f"{item.host.split('.')[0]}: it failed")
 
 
-def test_a_pause_is_told_and_holds_until_it_is_ended(weboid: Weboid, frontier: Frontier) -> None:
+def test_a_pause_is_told_and_holds_until_it_is_ended(weboid: WeboidRunner, frontier: Frontier) -> None:
     """It is in the frontier, so a crawl that starts later keeps it."""
     frontier.add([NewItem("https://a.example/")], now=CLOCK.now())
     paused = json_of(weboid.call("crawl", "pause", "--reason", "a talk", "--json"))
@@ -78,7 +78,7 @@ def test_a_pause_is_told_and_holds_until_it_is_ended(weboid: Weboid, frontier: F
     assert "It was not paused." in weboid.call("crawl", "resume").out
 
 
-def test_stop_is_an_order_only_when_somebody_works(weboid: Weboid, frontier: Frontier) -> None:
+def test_stop_is_an_order_only_when_somebody_works(weboid: WeboidRunner, frontier: Frontier) -> None:
     """Otherwise it would stop the next run, which nobody asked for."""
     idle = weboid.call("crawl", "stop")
     idle_orders = frontier.orders("stop")
@@ -97,7 +97,7 @@ def test_stop_is_an_order_only_when_somebody_works(weboid: Weboid, frontier: Fro
     assert frontier.orders("stop") == {}
 
 
-def test_enqueue_says_what_became_of_each_url(weboid: Weboid, frontier: Frontier) -> None:
+def test_enqueue_says_what_became_of_each_url(weboid: WeboidRunner, frontier: Frontier) -> None:
     """New, known, queued again, no URL; and that nobody works."""
     end_three(frontier)
     ran = weboid.call("crawl", "add", "--list", "-", "--again", given="https://done.example/\nnew.example\nno url\n")
@@ -110,7 +110,7 @@ def test_enqueue_says_what_became_of_each_url(weboid: Weboid, frontier: Frontier
     assert (again["added"], again["duplicates"]) == (1, 1)
 
 
-def test_enqueue_moves_to_a_lane_and_asks_for_age(weboid: Weboid, frontier: Frontier) -> None:
+def test_enqueue_moves_to_a_lane_and_asks_for_age(weboid: WeboidRunner, frontier: Frontier) -> None:
     """A page that is too young is left alone, and one that was visited does not come back by itself."""
     end_three(frontier)
     young = json_of(weboid.call("crawl", "add", "done.example", "--older-than", "30d", "--json"))
@@ -126,7 +126,7 @@ def test_enqueue_moves_to_a_lane_and_asks_for_age(weboid: Weboid, frontier: Fron
     assert done.state == "done"
 
 
-def test_enqueue_into_a_job_needs_the_job(weboid: Weboid, frontier: Frontier) -> None:
+def test_enqueue_into_a_job_needs_the_job(weboid: WeboidRunner, frontier: Frontier) -> None:
     """Whose scope and budget would hold?"""
     unknown = weboid.call("crawl", "add", "a.example", "--job", "news")
     frontier.give_order("job", "news", "{}")
@@ -140,7 +140,7 @@ def test_enqueue_into_a_job_needs_the_job(weboid: Weboid, frontier: Frontier) ->
     assert record.item.job == "news"
 
 
-def test_a_host_is_left_alone_and_asked_again(weboid: Weboid, frontier: Frontier) -> None:
+def test_a_host_is_left_alone_and_asked_again(weboid: WeboidRunner, frontier: Frontier) -> None:
     """For a time, until a moment, or until it is resumed; its URL names it as well."""
     frontier.add([NewItem("https://a.example/")], now=CLOCK.now())
     blocked = json_of(weboid.call("crawl", "pause", "A.example", "--for", "2h", "--json"))
@@ -186,7 +186,7 @@ def test_a_host_is_left_alone_and_asked_again(weboid: Weboid, frontier: Frontier
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_what_cannot_be_done_is_said_in_a_sentence(
-    weboid: Weboid, frontier: Frontier, arguments: tuple[str, ...], reason: str
+    weboid: WeboidRunner, frontier: Frontier, arguments: tuple[str, ...], reason: str
 ) -> None:
     """And changes nothing."""
     ran = weboid.call(*arguments)
@@ -200,7 +200,7 @@ def test_what_cannot_be_done_is_said_in_a_sentence(
 @pytest.mark.parametrize(
     "command", [("crawl", "pause"), ("queue", "hosts"), ("queue", "ls"), ("crawl", "add", "a.example")]
 )
-def test_without_a_collection_there_is_nothing_to_command(weboid: Weboid, command: tuple[str, ...]) -> None:
+def test_without_a_collection_there_is_nothing_to_command(weboid: WeboidRunner, command: tuple[str, ...]) -> None:
     """Nothing is made by looking."""
     ran = weboid.call(*command, "--collection", "nowhere")
 
@@ -209,7 +209,7 @@ def test_without_a_collection_there_is_nothing_to_command(weboid: Weboid, comman
     assert not (weboid.folder / "nowhere").exists()
 
 
-def test_a_frontier_of_another_version_is_named(weboid: Weboid, frontier: Frontier) -> None:
+def test_a_frontier_of_another_version_is_named(weboid: WeboidRunner, frontier: Frontier) -> None:
     """By every command, with what to do."""
     frontier.close()
     path = Layout(weboid.collection).frontier_db
@@ -225,7 +225,7 @@ def test_a_frontier_of_another_version_is_named(weboid: Weboid, frontier: Fronti
         assert "version" in ran.err
 
 
-def test_items_are_listed_and_shown_with_all_that_is_known(weboid: Weboid, frontier: Frontier) -> None:
+def test_items_are_listed_and_shown_with_all_that_is_known(weboid: WeboidRunner, frontier: Frontier) -> None:
     """By state, reason and pattern; the way to an item goes back to its seed."""
     end_three(frontier)
     found = NewItem("https://deep.example/x", hops=2, via="https://mid.example/")
@@ -246,7 +246,7 @@ def test_items_are_listed_and_shown_with_all_that_is_known(weboid: Weboid, front
     assert facts["slot"]["host"] == "dns.example"
 
 
-def test_dead_letters_are_retried_by_reason(weboid: Weboid, frontier: Frontier) -> None:
+def test_dead_letters_are_retried_by_reason(weboid: WeboidRunner, frontier: Frontier) -> None:
     """A dry run only counts; what is done is not retried by accident."""
     end_three(frontier)
     arguments = ("frontier", "retry", "--state", "dead", "--reason", "dns", "--json")
@@ -278,7 +278,7 @@ def test_what_fails_again_while_it_is_retried_is_not_met_twice(frontier: Frontie
     assert frontier.counts()[ItemState.DEAD] == 1
 
 
-def test_a_purge_asks_and_what_it_takes_comes_back(weboid: Weboid, frontier: Frontier) -> None:
+def test_a_purge_asks_and_what_it_takes_comes_back(weboid: WeboidRunner, frontier: Frontier) -> None:
     """Nothing leaves the books."""
     urls = [f"https://{host}.example/{number}" for host in "ab" for number in range(5)]
     frontier.add(map(NewItem, urls), now=CLOCK.now())
@@ -299,7 +299,7 @@ def test_a_purge_asks_and_what_it_takes_comes_back(weboid: Weboid, frontier: Fro
     assert frontier.stats(CLOCK.now()).queued == 10
 
 
-def test_a_purge_on_a_terminal_asks_first(weboid: Weboid, frontier: Frontier) -> None:
+def test_a_purge_on_a_terminal_asks_first(weboid: WeboidRunner, frontier: Frontier) -> None:
     """And does nothing when the answer is no."""
     frontier.add([NewItem("https://a.example/")], now=CLOCK.now())
     ours, theirs = pty.openpty()
@@ -320,7 +320,7 @@ def test_a_purge_on_a_terminal_asks_first(weboid: Weboid, frontier: Frontier) ->
     assert frontier.stats(CLOCK.now()).queued == 1
 
 
-def test_what_is_exported_can_be_imported(weboid: Weboid, frontier: Frontier) -> None:
+def test_what_is_exported_can_be_imported(weboid: WeboidRunner, frontier: Frontier) -> None:
     """By a file or a pipe; the file is there only when it is whole."""
     end_three(frontier)
     frontier.add([NewItem("https://queued.example/")], now=CLOCK.now())
@@ -339,7 +339,7 @@ def test_what_is_exported_can_be_imported(weboid: Weboid, frontier: Frontier) ->
     assert "0 added, 2 already known" in dead.out
 
 
-def test_a_snapshot_can_be_looked_into(weboid: Weboid, frontier: Frontier) -> None:
+def test_a_snapshot_can_be_looked_into(weboid: WeboidRunner, frontier: Frontier) -> None:
     """It is a collection; the crawl log is rotated with it."""
     end_three(frontier)
     log = Layout(weboid.collection).crawl_log
@@ -354,7 +354,7 @@ def test_a_snapshot_can_be_looked_into(weboid: Weboid, frontier: Frontier) -> No
     assert "2 given up" in shown.out
 
 
-def test_reasons_from_the_web_move_no_cursor(weboid: Weboid, frontier: Frontier) -> None:
+def test_reasons_from_the_web_move_no_cursor(weboid: WeboidRunner, frontier: Frontier) -> None:
     """A server's words are shown, never obeyed."""
     frontier.add([NewItem("https://a.example/")], now=CLOCK.now())
     (item,) = claim_all(frontier)
@@ -366,7 +366,7 @@ def test_reasons_from_the_web_move_no_cursor(weboid: Weboid, frontier: Frontier)
         assert not set(out) & set("\x1b\x07\u202e")
 
 
-def test_the_status_draws_the_last_hour(weboid: Weboid, frontier: Frontier) -> None:
+def test_the_status_draws_the_last_hour(weboid: WeboidRunner, frontier: Frontier) -> None:
     """Rate, picture, reasons, hosts; none of it wider than the terminal."""
     end_three(frontier)
     out = weboid.call("status").out
@@ -378,7 +378,7 @@ def test_the_status_draws_the_last_hour(weboid: Weboid, frontier: Frontier) -> N
     assert facts["per_minute"]["10"] > 0
 
 
-def test_a_monitor_serves_until_it_is_told_to_end(weboid: Weboid, frontier: Frontier) -> None:
+def test_a_monitor_serves_until_it_is_told_to_end(weboid: WeboidRunner, frontier: Frontier) -> None:
     """It prints its address; SIGTERM ends it."""
     process = weboid.start("status", "--listen", "127.0.0.1:0")
     assert process.stdout is not None
@@ -397,7 +397,7 @@ def test_a_monitor_serves_until_it_is_told_to_end(weboid: Weboid, frontier: Fron
     assert (process.returncode, err) == (0, "")
 
 
-def test_the_status_is_watched_until_it_is_told_to_end(weboid: Weboid, frontier: Frontier) -> None:
+def test_the_status_is_watched_until_it_is_told_to_end(weboid: WeboidRunner, frontier: Frontier) -> None:
     """It follows what happens; Ctrl-C ends it."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
@@ -429,7 +429,7 @@ def test_the_status_is_watched_until_it_is_told_to_end(weboid: Weboid, frontier:
     assert (process.returncode, err) == (0, b"")
 
 
-def test_the_commands_work_on_a_frontier_that_machines_share(weboid: Weboid, tmp_path: Path) -> None:
+def test_the_commands_work_on_a_frontier_that_machines_share(weboid: WeboidRunner, tmp_path: Path) -> None:
     """In Redis, from a machine without any collection; what cannot be read is said there, too."""
     server = RedisServer(tmp_path / "redis")
     shared = ("--frontier", f"{server.url}?frontier=news")
@@ -474,7 +474,7 @@ def _next_page(process: "subprocess.Popen[str]") -> dict[str, Any]:
 
 @pytest.mark.browser
 @pytest.mark.proxy
-def test_commands_reach_a_run_and_nothing_is_lost(weboid: Weboid) -> None:
+def test_commands_reach_a_run_and_nothing_is_lost(weboid: WeboidRunner) -> None:
     """Pause, add, resume, stop: each takes effect in the run that goes on, and the next ends it."""
     pages = [f"{RULES}/page/plain?{number}" for number in range(12)]
     urgent = f"{RULES}/page/plain?urgent"
@@ -515,7 +515,7 @@ def test_commands_reach_a_run_and_nothing_is_lost(weboid: Weboid) -> None:
 
 @pytest.mark.browser
 @pytest.mark.proxy
-def test_what_was_enqueued_is_archived_by_a_run_without_urls(weboid: Weboid, frontier: Frontier) -> None:
+def test_what_was_enqueued_is_archived_by_a_run_without_urls(weboid: WeboidRunner, frontier: Frontier) -> None:
     """The list need not be given again."""
     weboid.call("crawl", "add", f"{RULES}/page/plain?later")
     ran = weboid.archive()
@@ -528,7 +528,7 @@ def test_what_was_enqueued_is_archived_by_a_run_without_urls(weboid: Weboid, fro
 
 @pytest.mark.browser
 @pytest.mark.proxy
-def test_a_paused_host_is_visited_when_it_is_resumed(weboid: Weboid, frontier: Frontier) -> None:
+def test_a_paused_host_is_visited_when_it_is_resumed(weboid: WeboidRunner, frontier: Frontier) -> None:
     """The run notices it by itself."""
     host = RULES.removeprefix("http://")
     pages = [f"{RULES}/page/plain?{number}" for number in range(2)]

@@ -15,8 +15,8 @@ from core.layout import Layout
 from crawler.policy.policy_evaluator import ENTRIES_POLL_S
 from playback.replay.capture_lookup import CaptureLookup
 from tests.crawler.policy.conftest import asked
-from tests.support.commands import Weboid
-from tests.support.proxy_fixtures import Origin, ok
+from tests.support.commands import WeboidRunner
+from tests.support.proxy_fixtures import ScriptedOrigin, ok
 from tests.support.services.redis_server import RedisServer
 from warc.index.database import SqliteDatabase
 
@@ -27,9 +27,9 @@ PAGE = b"<!doctype html><title>A page</title><p>Words."
 
 
 @pytest.fixture
-def site() -> Iterator[Origin]:
+def site() -> Iterator[ScriptedOrigin]:
     """policy.example and other-policy.example."""
-    server = Origin()
+    server = ScriptedOrigin()
     server.answers["/robots.txt"] = ok(b"", status="404 None")
     server.answers["/favicon.ico"] = ok(b"", status="404 None")
     for path in ("/plain", "/private/x", "/more"):
@@ -42,7 +42,7 @@ def site() -> Iterator[Origin]:
 
 
 @pytest.fixture
-def obeying(weboid_with: Callable[..., Weboid], site: Origin) -> Weboid:
+def obeying(weboid_with: Callable[..., WeboidRunner], site: ScriptedOrigin) -> WeboidRunner:
     """The command, which obeys what sites say."""
     address = f"127.0.0.1:{site.port}"
     resolve = {"policy.example": address, "other-policy.example": address}
@@ -50,7 +50,7 @@ def obeying(weboid_with: Callable[..., Weboid], site: Origin) -> Weboid:
     return weboid_with(policy=policy, egress={"resolve": resolve})
 
 
-def policy(weboid: Weboid, *arguments: str, code: int = 0) -> Any:
+def policy(weboid: WeboidRunner, *arguments: str, code: int = 0) -> Any:
     """What `weboid policy … --json` says."""
     profile = ("--profile", str(weboid.profile))
     ran = weboid.call("policy", arguments[0], "--json", *profile, *arguments[1:])
@@ -63,7 +63,7 @@ def skipped(events: list[dict[str, Any]]) -> dict[str, str]:
     return {each["url"]: each["reason"] for each in events if each["event"] == "skipped"}
 
 
-def offered(weboid: Weboid, url: str) -> int:
+def offered(weboid: WeboidRunner, url: str) -> int:
     """How many captures of the URL replay finds, of the page itself and of what was made of it."""
     now = datetime.now(UTC)
     with closing(SqliteDatabase(Layout(weboid.collection).captures_db)) as database:
@@ -72,7 +72,7 @@ def offered(weboid: Weboid, url: str) -> int:
         return sum(len(list(index.captures(name, now))) for name in names)
 
 
-def test_pages_that_forbid_archiving_are_skipped_and_not_offered(obeying: Weboid, site: Origin) -> None:
+def test_pages_that_forbid_archiving_are_skipped_and_not_offered(obeying: WeboidRunner, site: ScriptedOrigin) -> None:
     """By header, by meta, and for a file; the reason is recorded, and replay finds nothing (A05)."""
     urls = [f"{SITE}/{path}" for path in ("plain", "tagged", "meta", "file.pdf")]
     ran = obeying.archive(*urls)
@@ -100,7 +100,7 @@ def test_pages_that_forbid_archiving_are_skipped_and_not_offered(obeying: Weboid
     assert "noarchive" in explained["frontier"]
 
 
-def test_robots_txt_is_obeyed_and_archived(obeying: Weboid, site: Origin) -> None:
+def test_robots_txt_is_obeyed_and_archived(obeying: WeboidRunner, site: ScriptedOrigin) -> None:
     """The disallowed page is not asked for; explain says which line forbids it."""
     site.answers["/robots.txt"] = ok(b"User-agent: Weboid\nDisallow: /private\n", mime="text/plain")
     ran = obeying.archive(f"{SITE}/private/x", f"{SITE}/plain")
@@ -115,7 +115,7 @@ def test_robots_txt_is_obeyed_and_archived(obeying: Weboid, site: Origin) -> Non
     assert deciding["text"].startswith("robots: Disallow: /private (read ")
 
 
-def test_explain_fetches_a_robots_txt_only_when_told_to(obeying: Weboid, site: Origin) -> None:
+def test_explain_fetches_a_robots_txt_only_when_told_to(obeying: WeboidRunner, site: ScriptedOrigin) -> None:
     """Without --fetch nobody is asked; with it the file is read through a proxy."""
     site.answers["/robots.txt"] = ok(b"User-agent: *\nDisallow: /private\n")
     policy(obeying, "add", "nobody.example", "--reason", "make the collection")
@@ -127,7 +127,7 @@ def test_explain_fetches_a_robots_txt_only_when_told_to(obeying: Weboid, site: O
     assert asked(site) == ["/robots.txt"]
 
 
-def test_entries_are_added_listed_and_removed(obeying: Weboid) -> None:
+def test_entries_are_added_listed_and_removed(obeying: WeboidRunner) -> None:
     """With kind, expiry, reason and actor; before there is a crawl, too (A16)."""
     long = f"https://long.example/{'a' * 3_000}"
     (first,) = policy(obeying, "add", "spam.example", "--reason", "spam", "--by", "alice", "--expires", "30d")
@@ -167,7 +167,7 @@ def test_entries_are_added_listed_and_removed(obeying: Weboid) -> None:
     ],
 )
 def test_what_cannot_be_followed_is_refused_with_the_next_step(
-    obeying: Weboid, arguments: tuple[str, ...], message: str
+    obeying: WeboidRunner, arguments: tuple[str, ...], message: str
 ) -> None:
     """Exit code 2, a sentence, and nothing is kept."""
     ran = obeying.call("policy", *arguments)
@@ -176,7 +176,7 @@ def test_what_cannot_be_followed_is_refused_with_the_next_step(
     assert "Traceback" not in ran.err
 
 
-def test_an_entry_reaches_a_crawl_that_runs(obeying: Weboid, site: Origin) -> None:
+def test_an_entry_reaches_a_crawl_that_runs(obeying: WeboidRunner, site: ScriptedOrigin) -> None:
     """Given while a page is being visited, it holds for the next one of the same run."""
     reached, go_on = threading.Event(), threading.Event()
 
@@ -203,7 +203,7 @@ def test_an_entry_reaches_a_crawl_that_runs(obeying: Weboid, site: Origin) -> No
 
 
 def test_a_list_of_the_profile_is_obeyed_and_its_bad_lines_named(
-    weboid_with: Callable[..., Weboid], site: Origin, tmp_path: Any
+    weboid_with: Callable[..., WeboidRunner], site: ScriptedOrigin, tmp_path: Any
 ) -> None:
     """The reason is file and line; a line that is no pattern stands on standard error."""
     spam = tmp_path / "wiki.spamlist"
@@ -217,7 +217,7 @@ def test_a_list_of_the_profile_is_obeyed_and_its_bad_lines_named(
     assert list(ran.pages) == [f"{SITE}/plain"]
 
 
-def test_entries_of_a_shared_frontier_are_kept_from_anywhere(obeying: Weboid, redis_server: RedisServer) -> None:
+def test_entries_of_a_shared_frontier_are_kept_from_anywhere(obeying: WeboidRunner, redis_server: RedisServer) -> None:
     """With --frontier no collection is needed, and another machine sees what one has added."""
     there = ("--frontier", f"{redis_server.url}?frontier=policy")
     policy(obeying, "add", "spam.example", "--reason", "spam", *there)

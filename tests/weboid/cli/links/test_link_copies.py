@@ -41,7 +41,7 @@ W = "https://web.archive.org/web/20130115102033/http://a.test/"
 Links = Callable[..., tuple[int, str, str]]
 
 
-class _Archive(BaseHTTPRequestHandler):
+class _TimeMapArchive(BaseHTTPRequestHandler):
     """An archive with TimeMaps, which has two good copies of one page."""
 
     def do_GET(self) -> None:
@@ -74,7 +74,7 @@ class _Archive(BaseHTTPRequestHandler):
 @pytest.fixture
 def archive() -> Iterator[int]:
     """The archive's port."""
-    with LoopbackServer(_Archive) as server:
+    with LoopbackServer(_TimeMapArchive) as server:
         yield server.server_port
 
 

@@ -27,7 +27,7 @@ from links.registry.wikis import WikiName, ensure_wiki
 from links.rules.link_class import ClassifiedLink, LinkClass
 from links.states import FailureProof, LinkState
 from tests.links.checker.test_browser_check import ARTICLE, GAMBLING, OTHER
-from tests.support.commands import Ran, Weboid
+from tests.support.commands import CommandResult, WeboidRunner
 from tests.support.linked_site import LinkedSite, file, page, weboid_for
 from tests.support.polling import wait_until
 from tests.support.services.registries import open_registry
@@ -87,28 +87,28 @@ def states(collection: Path) -> dict[str, LinkState]:
         return {row.name + row.path: LinkState(row.state) for row in rows.execute(query)}
 
 
-def frontier_of(weboid: Weboid, *, host_failures: int = 3) -> SqliteFrontier:
+def frontier_of(weboid: WeboidRunner, *, host_failures: int = 3) -> SqliteFrontier:
     return SqliteFrontier(
         Layout(weboid.collection).frontier_db, politeness=PolitenessSettings(host_failures=host_failures)
     )
 
 
 @dataclass
-class Confirmed:
+class ConfirmedLinks:
     """A collection whose links were archived, became suspect, and were confirmed."""
 
-    weboid: Weboid
+    weboid: WeboidRunner
     site: LinkedSite
-    first: Ran  # the archiving of the pages as they were cited
-    mirrored: dict[str, Ran]  # `links mirror --dry-run` after the first visits, by setting
-    listed: Ran
-    ran: Ran
-    again: Ran
+    first: CommandResult  # the archiving of the pages as they were cited
+    mirrored: dict[str, CommandResult]  # `links mirror --dry-run` after the first visits, by setting
+    listed: CommandResult
+    ran: CommandResult
+    again: CommandResult
     state: dict[str, LinkState]  # by host and path, after the confirmation
 
 
 @pytest.fixture(scope="module")
-def confirmed(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Confirmed]:
+def confirmed(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConfirmedLinks]:
     """Two runs of the browser: pages as they were cited, and what became of them."""
     folder = tmp_path_factory.mktemp("confirmed")
     cited = {url.removeprefix("http://"): html("Cape", ARTICLE) for url in (FINE, SOLD, OTHER_TEXT)}
@@ -134,10 +134,10 @@ def confirmed(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         ran = weboid.run("links", "confirm", "--json", "--profile", str(weboid.profile))
         again = weboid.call("links", "confirm", "--dry-run")
         assert ran.code == 0, ran
-        yield Confirmed(weboid, site, first, mirrored, listed, ran, again, states(weboid.collection))
+        yield ConfirmedLinks(weboid, site, first, mirrored, listed, ran, again, states(weboid.collection))
 
 
-def test_the_browser_decides_what_becomes_of_a_link(confirmed: Confirmed) -> None:
+def test_the_browser_decides_what_becomes_of_a_link(confirmed: ConfirmedLinks) -> None:
     """Gone is dead, a page that is there is alive, another owner's is usurped, other words deviated."""
     verdicts = {each["url"]: each["verdict"] for each in confirmed.ran.events}
 
@@ -152,7 +152,7 @@ def test_the_browser_decides_what_becomes_of_a_link(confirmed: Confirmed) -> Non
     assert confirmed.again.out == ""
 
 
-def test_a_link_is_visited_as_its_page_spells_it(confirmed: Confirmed) -> None:
+def test_a_link_is_visited_as_its_page_spells_it(confirmed: ConfirmedLinks) -> None:
     """A17: servers may tell escapes apart that the registry's key does not; only the spelling is there."""
     after = {each["url"]: each["after"] for each in confirmed.ran.events}
 
@@ -161,14 +161,14 @@ def test_a_link_is_visited_as_its_page_spells_it(confirmed: Confirmed) -> None:
     assert confirmed.site.asked["fine.example.net/a?q=-"] == 0
 
 
-def test_a_dead_host_is_confirmed_by_one_visit(confirmed: Confirmed) -> None:
+def test_a_dead_host_is_confirmed_by_one_visit(confirmed: ConfirmedLinks) -> None:
     """All its links are decided in the time of one."""
     assert {confirmed.state[url.removeprefix("http://")] for url in DEAD_HOST} == {LinkState.DEAD}
     with frontier_of(confirmed.weboid) as frontier:
         assert sum(each is not None for each in frontier.find_all(DEAD_HOST)) == 1
 
 
-def test_what_was_visited_is_to_be_kept_elsewhere_too(confirmed: Confirmed) -> None:
+def test_what_was_visited_is_to_be_kept_elsewhere_too(confirmed: ConfirmedLinks) -> None:
     """`links mirror` takes watched links by what came of their visits, as the setting says (A10)."""
     listed = {setting: sorted(ran.out.split()) for setting, ran in confirmed.mirrored.items()}
 
@@ -177,7 +177,7 @@ def test_what_was_visited_is_to_be_kept_elsewhere_too(confirmed: Confirmed) -> N
     assert listed["always"] == sorted(["good", FINE, "gone", GONE_AT_FIRST])
 
 
-def test_a_capture_of_an_error_is_no_copy(confirmed: Confirmed) -> None:
+def test_a_capture_of_an_error_is_no_copy(confirmed: ConfirmedLinks) -> None:
     """A3: archives are asked about a link that was gone when it was archived here."""
     weboid, both = confirmed.weboid, [GONE_AT_FIRST, FINE]
     watched(weboid.collection, [GONE_AT_FIRST])
@@ -194,7 +194,7 @@ def test_a_capture_of_an_error_is_no_copy(confirmed: Confirmed) -> None:
     assert (searches[1]["outcome"], searches[1]["best"]["archive"]) == ("own", "weboid")
 
 
-def test_what_is_captured_anyway_is_held_against_its_first_copy(confirmed: Confirmed) -> None:
+def test_what_is_captured_anyway_is_held_against_its_first_copy(confirmed: ConfirmedLinks) -> None:
     """A crawl that comes by a sold domain is evidence for the registry."""
     weboid = confirmed.weboid
     with closing(open_registry(Layout(weboid.collection))) as store, store.writing() as rows:
@@ -209,7 +209,7 @@ def test_what_is_captured_anyway_is_held_against_its_first_copy(confirmed: Confi
 
 
 @pytest.fixture
-def idle(web: TestWeb, tmp_path: Path) -> Iterator[Weboid]:
+def idle(web: TestWeb, tmp_path: Path) -> Iterator[WeboidRunner]:
     """The command in a collection that nobody has visited a page for."""
     with LinkedSite({"fine.example.net/a": html("Cape", ARTICLE), "gone.example.net/b": page()}) as site:
         weboid = weboid_for(site, web, tmp_path)
@@ -218,7 +218,7 @@ def idle(web: TestWeb, tmp_path: Path) -> Iterator[Weboid]:
         yield weboid
 
 
-def test_what_waits_for_its_site_is_asked_for_now(idle: Weboid) -> None:
+def test_what_waits_for_its_site_is_asked_for_now(idle: WeboidRunner) -> None:
     """The queue would try it again in a week; the browser's word is needed before, once."""
     via, now = "http://wiki.example.net/Page", CLOCK.now()
     with frontier_of(idle) as frontier:
@@ -239,7 +239,7 @@ def test_what_waits_for_its_site_is_asked_for_now(idle: Weboid) -> None:
     assert note is not None
 
 
-def test_it_goes_on_until_it_is_stopped(idle: Weboid) -> None:
+def test_it_goes_on_until_it_is_stopped(idle: WeboidRunner) -> None:
     """Round after round; SIGINT ends it between two."""
     now = CLOCK.now()
     with frontier_of(idle) as frontier:
@@ -257,7 +257,7 @@ def test_it_goes_on_until_it_is_stopped(idle: Weboid) -> None:
     assert code in (ExitCode.OK, ExitCode.STOPPED)  # before it rests, or while it does
 
 
-def test_visits_are_left_to_another_process(idle: Weboid) -> None:
+def test_visits_are_left_to_another_process(idle: WeboidRunner) -> None:
     """One process stays at the collection and visits, another records; both end when they are to.
 
     A link that ends unvisited, since its host was given up, is no less confirmed; one attempt each.

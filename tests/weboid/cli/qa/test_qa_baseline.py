@@ -11,7 +11,7 @@ import pytest
 
 from tests.links.checker.test_browser_check import ARTICLE
 from tests.qa.test_page_changes import drawn
-from tests.support.commands import Ran, Weboid
+from tests.support.commands import CommandResult, WeboidRunner
 from tests.support.linked_site import Answer, LinkedSite, file, weboid_for
 from tests.support.sites.web import TestWeb
 from weboid.cli.support.commands import ExitCode
@@ -37,7 +37,7 @@ def site() -> Iterator[LinkedSite]:
 
 
 @pytest.fixture
-def weboid(site: LinkedSite, web: TestWeb, tmp_path: Path) -> Weboid:
+def weboid(site: LinkedSite, web: TestWeb, tmp_path: Path) -> WeboidRunner:
     """A collection of these pages."""
     weboid = weboid_for(site, web, tmp_path, visit={"full_page": True})
     ran = weboid.archive(*(f"http://{key}" for key in site.answers if key.endswith("/a")))
@@ -55,12 +55,12 @@ def broken_playback(folder: Path) -> Path:
     return folder
 
 
-def courses(ran: Ran) -> dict[str, str]:
+def courses(ran: CommandResult) -> dict[str, str]:
     return {each["url"][7:-14]: each["kind"] for each in ran.events[:-1]}
 
 
 def test_a_sanitiser_that_loses_images_is_found(
-    weboid: Weboid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    weboid: WeboidRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing changes between two runs; then the images are lost, and the run says of which pages."""
     planned = weboid.call("qa", "baseline", "save", "spring", "--dry-run", "--json")

@@ -14,14 +14,14 @@ from core.playback_check import QaVerdict
 from crawler.frontier.base import NewItem
 from qa.check_store import find_checks_of_urls, record_review
 from qa.check_table import CheckedPage, RepairState
-from tests.support.commands import Ran, Weboid
+from tests.support.commands import CommandResult, WeboidRunner
 from tests.support.linked_site import LinkedSite, weboid_for
 from tests.support.paged_site import answers_of
 from tests.support.services.redis_server import RedisServer
 from tests.support.services.registries import open_registry
 from tests.support.sites.web import TestWeb
 from tests.support.stored_records import check, records
-from tests.weboid.cli.crawl.test_cluster_processes import PORTS, SECRET, Started, frontier_at
+from tests.weboid.cli.crawl.test_cluster_processes import PORTS, SECRET, StartedCommand, frontier_at
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.playback, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -31,7 +31,7 @@ CLOCK = SystemClock()
 
 
 @pytest.fixture
-def weboid(web: TestWeb, tmp_path: Path) -> Iterator[Weboid]:
+def weboid(web: TestWeb, tmp_path: Path) -> Iterator[WeboidRunner]:
     """The command, with a site of one page that it reaches."""
     with LinkedSite(answers_of(PLACE)) as site:
         yield weboid_for(site, web, tmp_path)
@@ -46,13 +46,13 @@ def redis(tmp_path: Path) -> Iterator[RedisServer]:
 
 
 @pytest.fixture
-def start(weboid: Weboid, redis: RedisServer) -> Iterator[Callable[..., Started]]:
+def start(weboid: WeboidRunner, redis: RedisServer) -> Iterator[Callable[..., StartedCommand]]:
     """Starts a command that stays; what a failed test leaves is ended."""
     (weboid.folder / "secret").write_text(SECRET)
-    begun: list[Started] = []
+    begun: list[StartedCommand] = []
 
-    def begin(*arguments: str) -> Started:
-        begun.append(Started(weboid, redis, *arguments, "--secret-file", "secret"))
+    def begin(*arguments: str) -> StartedCommand:
+        begun.append(StartedCommand(weboid, redis, *arguments, "--secret-file", "secret"))
         return begun[-1]
 
     yield begin
@@ -62,23 +62,23 @@ def start(weboid: Weboid, redis: RedisServer) -> Iterator[Callable[..., Started]
         each.process.communicate()
 
 
-def checks(weboid: Weboid) -> list[CheckedPage]:
+def checks(weboid: WeboidRunner) -> list[CheckedPage]:
     """What is known of the page's captures, the oldest first."""
     with closing(open_registry(Layout(weboid.collection))) as store, store.reading() as rows:
         return find_checks_of_urls(rows, [URL])[::-1]
 
 
-def written(weboid: Weboid) -> int:
+def written(weboid: WeboidRunner) -> int:
     """How many records of checks the WARCs hold, those that are being written included."""
     return sum(b'"comparison"' in payload for _, _, _, payload in records(weboid.collection))
 
 
 def test_checks_are_written_and_repairs_made_by_a_cluster(
-    weboid: Weboid, redis: RedisServer, start: Callable[..., Started]
+    weboid: WeboidRunner, redis: RedisServer, start: Callable[..., StartedCommand]
 ) -> None:
     """Its proxies write what was found for whoever knows the secret; its workers capture again."""
 
-    def qa(*arguments: str) -> Ran:
+    def qa(*arguments: str) -> CommandResult:
         shared = ("--frontier", redis.url, "--dedup", redis.url, "--json")
         return weboid.run("qa", *arguments, *shared, "--profile", str(weboid.profile))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.links.checker.test_browser_check import ARTICLE, GAMBLING, OTHER
-from tests.support.commands import Weboid
+from tests.support.commands import WeboidRunner
 from tests.support.linked_site import Answer, LinkedSite, file, weboid_for
 from tests.support.sites.web import TestWeb
 from weboid.cli.support.commands import ExitCode
@@ -31,7 +31,7 @@ def site() -> Iterator[LinkedSite]:
 
 
 @pytest.fixture(scope="module")
-def twice(site: LinkedSite, web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> Weboid:
+def twice(site: LinkedSite, web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> WeboidRunner:
     """A collection in which all but two pages were captured again, after something had happened."""
     folder = tmp_path_factory.mktemp("twice")
     weboid = weboid_for(site, web, folder, visit={"full_page": True})
@@ -49,7 +49,7 @@ def twice(site: LinkedSite, web: TestWeb, tmp_path_factory: pytest.TempPathFacto
     return weboid
 
 
-def test_what_became_of_pages_is_told(twice: Weboid, tmp_path: Path) -> None:
+def test_what_became_of_pages_is_told(twice: WeboidRunner, tmp_path: Path) -> None:
     """A page compared by name, with its paragraphs and links; and all of them, the worst first."""
     page = tmp_path / "changes.html"
     little = twice.call("qa", "compare", "http://little.example.net/a", "--json", "--out", str(page))
@@ -88,7 +88,7 @@ def test_what_became_of_pages_is_told(twice: Weboid, tmp_path: Path) -> None:
     assert not re.search(r"<script|(src|href)=\"(?!data:)", written)
 
 
-def test_a_capture_is_held_against_the_page_of_now(twice: Weboid, site: LinkedSite) -> None:
+def test_a_capture_is_held_against_the_page_of_now(twice: WeboidRunner, site: LinkedSite) -> None:
     """The page is captured once more, and the capture stays; moments choose among captures."""
     site.answers["live.example.net/a"] = html("Slot gacor", GAMBLING)
     url, profile = "http://live.example.net/a", ("--profile", str(twice.profile))

@@ -19,7 +19,7 @@ from playback.url_paths import Memento, MementoModifier, memento_path
 from playback.web.page_store import CapturedPage, PageStore
 from qa.check_store import find_checks_of_urls, record_review
 from qa.check_table import CheckedPage, RepairState
-from tests.support.commands import Ran, Weboid
+from tests.support.commands import CommandResult, WeboidRunner
 from tests.support.linked_site import LinkedSite, weboid_for
 from tests.support.paged_site import answers_of, damage
 from tests.support.playback_fixtures import running_replay
@@ -45,16 +45,16 @@ def site() -> Iterator[LinkedSite]:
 
 
 @dataclass(frozen=True)
-class Repaired:
+class RepairedCollection:
     """A collection of damaged copies, and the run that repaired them."""
 
-    weboid: Weboid
+    weboid: WeboidRunner
     before: dict[str, CapturedPage]  # what was offered of each URL
-    ran: Ran
+    ran: CommandResult
 
 
 @pytest.fixture(scope="module")
-def repaired(site: LinkedSite, web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> Repaired:
+def repaired(site: LinkedSite, web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> RepairedCollection:
     """All but one page archived, three of them damaged, of which two are gone; and all checked."""
     weboid = weboid_for(
         *(site, web, tmp_path_factory.mktemp("repaired")), visit={"full_page": True}, frontier={"attempts": 1}
@@ -68,21 +68,21 @@ def repaired(site: LinkedSite, web: TestWeb, tmp_path_factory: pytest.TempPathFa
     text = weboid.profile.read_text()
     assert down in text
     weboid.profile.write_text(text.replace(down, '"d.example:80" = "127.0.0.1:9"'))
-    return Repaired(weboid, before, qa(weboid, "--all", "--repair"))
+    return RepairedCollection(weboid, before, qa(weboid, "--all", "--repair"))
 
 
-def qa(weboid: Weboid, *arguments: str) -> Ran:
+def qa(weboid: WeboidRunner, *arguments: str) -> CommandResult:
     """`weboid qa --json …`."""
     return weboid.run("qa", *arguments, "--json", "--profile", str(weboid.profile))
 
 
-def checks(weboid: Weboid, url: str) -> list[CheckedPage]:
+def checks(weboid: WeboidRunner, url: str) -> list[CheckedPage]:
     """What is known of the URL's captures, the oldest first."""
     with closing(open_registry(Layout(weboid.collection))) as store, store.reading() as rows:
         return find_checks_of_urls(rows, [url])[::-1]
 
 
-def offered(weboid: Weboid, url: str, **when: Any) -> CapturedPage:
+def offered(weboid: WeboidRunner, url: str, **when: Any) -> CapturedPage:
     """The capture that readers are offered."""
     with closing(open_database(Layout(weboid.collection), "")) as database:
         page = PageStore(database).nearest(url, when.get("at"))
@@ -90,12 +90,12 @@ def offered(weboid: Weboid, url: str, **when: Any) -> CapturedPage:
     return page
 
 
-def state_of(ran: Ran) -> dict[str, str]:
+def state_of(ran: CommandResult) -> dict[str, str]:
     """How repairs ended, by URL."""
     return {each["url"]: each["state"] for each in ran.events if each["event"] == "repaired"}
 
 
-def mark_broken(weboid: Weboid, url: str) -> None:
+def mark_broken(weboid: WeboidRunner, url: str) -> None:
     """A person says that the copy is broken."""
     (page,) = checks(weboid, url)
     store = open_registry(Layout(weboid.collection))
@@ -104,7 +104,9 @@ def mark_broken(weboid: Weboid, url: str) -> None:
         record_review(rows, page_id, "images", QaVerdict.BROKEN, by="Ada", now=now)
 
 
-def test_what_failed_is_captured_again_and_the_better_capture_is_offered(repaired: Repaired, site: LinkedSite) -> None:
+def test_what_failed_is_captured_again_and_the_better_capture_is_offered(
+    repaired: RepairedCollection, site: LinkedSite
+) -> None:
     """Once, and only where the site still has it; the old captures stay readable at their timestamps."""
     weboid, before, ran = repaired.weboid, repaired.before, repaired.ran
 
@@ -134,7 +136,7 @@ def test_what_failed_is_captured_again_and_the_better_capture_is_offered(repaire
     assert "ships and harbours" in shown.text
 
 
-def test_a_persons_word_has_a_page_captured_again(repaired: Repaired, site: LinkedSite) -> None:
+def test_a_persons_word_has_a_page_captured_again(repaired: RepairedCollection, site: LinkedSite) -> None:
     """Although the machine finds nothing wrong; where the repair is killed, the next one goes on."""
     weboid = repaired.weboid
     mark_broken(weboid, JUDGED)
@@ -150,7 +152,9 @@ def test_a_persons_word_has_a_page_captured_again(repaired: Repaired, site: Link
     assert offered(weboid, JUDGED).page_id == new.check.page_id
 
 
-def test_pages_that_wait_in_the_frontier_are_not_begun_by_a_repair(repaired: Repaired, site: LinkedSite) -> None:
+def test_pages_that_wait_in_the_frontier_are_not_begun_by_a_repair(
+    repaired: RepairedCollection, site: LinkedSite
+) -> None:
     """They belong to another run: what is to be repaired waits among them, and that is reported."""
     weboid = repaired.weboid
     mark_broken(weboid, WAITS)
@@ -172,7 +176,7 @@ def test_pages_that_wait_in_the_frontier_are_not_begun_by_a_repair(repaired: Rep
     assert checks(weboid, WAITS)[0].repair is RepairState.DONE_BETTER
 
 
-def _kill_when_visited(weboid: Weboid, site: LinkedSite) -> None:
+def _kill_when_visited(weboid: WeboidRunner, site: LinkedSite) -> None:
     """Begin a repair, and kill it and all its children while the site is being asked."""
     before = site.asked["e.example/judged"]
     process = weboid.start("qa", "repair", "--profile", str(weboid.profile))

@@ -19,7 +19,7 @@ def python(text: str) -> tuple[str, ...]:
     return (sys.executable, "-S", "-c", text)
 
 
-class Ear:
+class ReportListener:
     """Hears what is reported, and stops the household when it has heard enough."""
 
     def __init__(self, enough: int) -> None:
@@ -36,7 +36,7 @@ class Ear:
 
 async def test_what_parts_say_is_passed_on_with_their_names() -> None:
     """Each line, from whichever of its two streams."""
-    ear = Ear(2)
+    ear = ReportListener(2)
     text = "import sys\nprint('one', file=sys.stderr)\n" + STAYS
     await ProcessSupervisor([ManagedProcess("a", python(text))], clock=SystemClock(), report=ear).run(ear.stopping)
     assert ear.heard == [ProcessOutput("a", "one"), ProcessOutput("a", "here")]
@@ -45,7 +45,7 @@ async def test_what_parts_say_is_passed_on_with_their_names() -> None:
 @pytest.mark.slow
 async def test_a_part_that_dies_is_started_again() -> None:
     """It is told why, and the others do not notice."""
-    ear = Ear(4)
+    ear = ReportListener(4)
     parts = [ManagedProcess("ends", python("raise SystemExit(3)")), ManagedProcess("stays", python(STAYS))]
     await ProcessSupervisor(parts, clock=SystemClock(), report=ear).run(ear.stopping)
     ends = [event for event in ear.heard if isinstance(event, ProcessExit)]
@@ -57,7 +57,7 @@ async def test_a_part_that_dies_is_started_again() -> None:
 @pytest.mark.slow
 async def test_a_part_that_is_held_is_not_started_again() -> None:
     """Not before it is held no more; its first start does not ask."""
-    ear, answers = Ear(3), [True, True, False]
+    ear, answers = ReportListener(3), [True, True, False]
     part = ManagedProcess("a", python("print('here')"), is_held=lambda: answers.pop(0))
     await ProcessSupervisor([part], clock=SystemClock(), report=ear).run(ear.stopping)
 
@@ -67,7 +67,7 @@ async def test_a_part_that_is_held_is_not_started_again() -> None:
 
 async def test_a_part_that_comes_again_is_not_told_of_when_it_did_well() -> None:
     """Only what it says."""
-    ear = Ear(2)
+    ear = ReportListener(2)
     part = ManagedProcess("daily", python("print('done')"), every_s=0.01)
     await ProcessSupervisor([part], clock=SystemClock(), report=ear).run(ear.stopping)
     assert ear.heard == [ProcessOutput("daily", "done")] * 2
@@ -75,7 +75,7 @@ async def test_a_part_that_comes_again_is_not_told_of_when_it_did_well() -> None
 
 async def test_nobody_is_left_behind() -> None:
     """After the end no process of a part lives, though one of them ignores what it is told."""
-    ear = Ear(2)
+    ear = ReportListener(2)
     deaf = (
         "import signal, os\nsignal.signal(15, lambda *_: None)\nprint(os.getpid(), flush=True)\nwhile 1: signal.pause()"
     )

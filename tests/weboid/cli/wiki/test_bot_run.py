@@ -19,7 +19,7 @@ from core.page_manifest import VisitOutcome
 from links.states import LinkState
 from tests.support.bot_harness import BotHarness, open_bot_harness
 from tests.support.playback_fixtures import CollectionBuilder, serving
-from tests.support.wiki_writer import BOT, BOT_SECRET, Writer
+from tests.support.wiki_writer import BOT, BOT_SECRET, WikiWriter
 from weboid.cli.main import weboid
 from weboid.cli.support.commands import exit_code_for
 from weboid.cli.support.stores import CollectionStores
@@ -76,7 +76,7 @@ class BotSetup:
 
 
 @pytest.fixture
-def bot_setup(writer: Writer, bot_name: str, tmp_path: Path) -> Iterator[BotSetup]:
+def bot_setup(writer: WikiWriter, bot_name: str, tmp_path: Path) -> Iterator[BotSetup]:
     """A set-up of its own for each test."""
     collection = tmp_path / "collection"
     password = tmp_path / "password"

@@ -24,9 +24,9 @@ from playback.access.decision_store import open_decisions
 from playback.access.level_store import LevelStore
 from tests.support.playback_fixtures import CollectionBuilder
 from tests.support.services.registries import open_registry
-from tests.support.sites.mediawiki import Wiki
+from tests.support.sites.mediawiki import RunningWiki
 from tests.support.wiki_proxy import running_wiki_proxy
-from tests.support.wiki_writer import BOT_SECRET, Writer
+from tests.support.wiki_writer import BOT_SECRET, WikiWriter
 from weboid.cli.main import main
 from weboid.cli.support.commands import ExitCode
 
@@ -57,7 +57,7 @@ def _added(ran: tuple[int, str, str]) -> Any:
     return json.loads(out)
 
 
-def test_a_wiki_is_added_by_the_address_of_a_page(wiki: Wiki, command: Command) -> None:
+def test_a_wiki_is_added_by_the_address_of_a_page(wiki: RunningWiki, command: Command) -> None:
     """What was understood is said, and what comes next."""
     code, out, _ = command("add", f"{wiki.base}/wiki/Main_Page")
     assert code == ExitCode.OK
@@ -69,7 +69,7 @@ def test_a_wiki_is_added_by_the_address_of_a_page(wiki: Wiki, command: Command) 
 
 
 def test_said_again_it_changes_what_is_given(
-    wiki: Wiki, writer: Writer, bot_name: str, command: Command, tmp_path: Path
+    wiki: RunningWiki, writer: WikiWriter, bot_name: str, command: Command, tmp_path: Path
 ) -> None:
     """Criteria, a grace, an account; a list is emptied by a hyphen."""
     password = tmp_path / "password"
@@ -97,7 +97,7 @@ def test_said_again_it_changes_what_is_given(
     assert BOT_SECRET not in json.dumps(found)
 
 
-def test_a_wiki_says_how_much_of_what_it_cites_is_recorded(wiki: Wiki, command: Command, tmp_path: Path) -> None:
+def test_a_wiki_says_how_much_of_what_it_cites_is_recorded(wiki: RunningWiki, command: Command, tmp_path: Path) -> None:
     """Kept as a level of the wiki, by whoever adds it; said again it changes, unsaid it stays."""
     assert _added(command("add", wiki.base, "--json"))["store"] == "everything"
     for _ in range(2):
@@ -124,7 +124,7 @@ def test_a_wiki_says_how_much_of_what_it_cites_is_recorded(wiki: Wiki, command: 
     ids=str,
 )
 def test_what_cannot_be_used_adds_nothing(
-    wiki: Wiki, command: Command, options: tuple[str, ...], code: ExitCode, said: str
+    wiki: RunningWiki, command: Command, options: tuple[str, ...], code: ExitCode, said: str
 ) -> None:
     """And says what can."""
     ended, _, err = command("add", wiki.base, *options)
@@ -132,7 +132,7 @@ def test_what_cannot_be_used_adds_nothing(
     assert "No wiki is known" in command("ls")[1] or command("ls")[0] == ExitCode.UNAVAILABLE
 
 
-def test_a_password_in_an_address_is_not_kept(wiki: Wiki, command: Command) -> None:
+def test_a_password_in_an_address_is_not_kept(wiki: RunningWiki, command: Command) -> None:
     """It would be shown wherever the wiki's address is."""
     code, _, err = command("add", wiki.base.replace("://", "://me:pw@"))
     assert code == ExitCode.INPUT
@@ -147,7 +147,9 @@ def test_an_address_without_a_wiki_is_told(command: Command, url: str, code: Exi
     assert command("add", url)[0] == code
 
 
-def test_the_list_tells_how_far_feeds_are_and_what_holds_them_up(wiki: Wiki, command: Command, tmp_path: Path) -> None:
+def test_the_list_tells_how_far_feeds_are_and_what_holds_them_up(
+    wiki: RunningWiki, command: Command, tmp_path: Path
+) -> None:
     """And settings that cannot be used."""
     assert command("add", wiki.base, "--name", "listed@here", "--farm", "here")[0] == ExitCode.OK
     store = open_registry(Layout(tmp_path / "collection"))
@@ -168,7 +170,7 @@ def test_the_list_tells_how_far_feeds_are_and_what_holds_them_up(wiki: Wiki, com
     assert "logged" in found["trouble"]
 
 
-def test_a_wiki_is_added_with_a_contact_and_an_interval(wiki: Wiki, command: Command, tmp_path: Path) -> None:
+def test_a_wiki_is_added_with_a_contact_and_an_interval(wiki: RunningWiki, command: Command, tmp_path: Path) -> None:
     """The collection keeps both; without a contact the command says so, with the next step."""
     code, out, err = command("add", wiki.base)
     assert (code, "No contact address is set" in err) == (ExitCode.OK, True)
@@ -182,7 +184,7 @@ def test_a_wiki_is_added_with_a_contact_and_an_interval(wiki: Wiki, command: Com
     assert (code, "--recrawl 30d or more" in err) == (ExitCode.INPUT, True)
 
 
-def test_the_list_tells_what_becomes_of_links(wiki: Wiki, command: Command, tmp_path: Path) -> None:
+def test_the_list_tells_what_becomes_of_links(wiki: RunningWiki, command: Command, tmp_path: Path) -> None:
     """Queued, dead, without a copy, as readers see them; and whether the bot is on."""
     assert command("add", wiki.base, "--name", "counted@here", "--farm", "here")[0] == ExitCode.OK
     layout = Layout(tmp_path / "collection")
@@ -211,7 +213,9 @@ def test_the_list_tells_what_becomes_of_links(wiki: Wiki, command: Command, tmp_
     assert row.split()[:7] == ["counted@here", "1", "4", "1", "1", "2", "off"]
 
 
-def test_a_wiki_is_asked_through_the_proxy_that_the_profile_names(wiki: Wiki, command: Command, tmp_path: Path) -> None:
+def test_a_wiki_is_asked_through_the_proxy_that_the_profile_names(
+    wiki: RunningWiki, command: Command, tmp_path: Path
+) -> None:
     """Where everything goes through a proxy nothing goes beside it; what cannot be used is refused."""
     profile = tmp_path / "profile.toml"
     with running_wiki_proxy(wiki.base) as proxy:

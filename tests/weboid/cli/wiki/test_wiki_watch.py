@@ -17,8 +17,8 @@ from core.layout import Layout
 from links.registry.schema import pages, refs
 from links.registry.urls import urls_by_id
 from tests.support.services.registries import open_registry
-from tests.support.sites.mediawiki import Wiki
-from tests.support.wiki_writer import Writer
+from tests.support.sites.mediawiki import RunningWiki
+from tests.support.wiki_writer import WikiWriter
 from weboid.cli.main import main
 from weboid.cli.support.commands import ExitCode
 from weboid.cli.wiki.wiki_watch import has_holder_ended, lease_holder_name
@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wiki: Wiki) -> Run:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wiki: RunningWiki) -> Run:
     """Runs `weboid wiki …` with JSON on a collection that knows the wiki."""
 
     def command(*arguments: str) -> tuple[int, list[Any], str]:
@@ -79,13 +79,13 @@ def _registry(folder: Path) -> dict[str, set[str]]:
     return found
 
 
-def _titles(writer: Writer) -> set[str]:
+def _titles(writer: WikiWriter) -> set[str]:
     """The wiki's articles."""
     told = writer.ask(action="query", list="allpages", aplimit=500, apfilterredir="nonredirects")
     return {page["title"] for page in told["query"]["allpages"]}
 
 
-def test_a_watch_that_is_killed_or_ended_loses_nothing(run: Run, writer: Writer, tmp_path: Path) -> None:
+def test_a_watch_that_is_killed_or_ended_loses_nothing(run: Run, writer: WikiWriter, tmp_path: Path) -> None:
     """SIGKILL in the middle of the first sweep: the next finds what is missing. SIGTERM ends it well."""
     for number in range(5):
         writer.write(f"Killed {number:02}", f"https://killed.net/{number}")
@@ -110,7 +110,7 @@ def test_a_watch_that_is_killed_or_ended_loses_nothing(run: Run, writer: Writer,
         assert found[f"Meanwhile {number}"] == {f"https://meanwhile.net/{number}"}
 
 
-def test_a_sweep_tells_first_what_it_would_do(run: Run, writer: Writer, tmp_path: Path) -> None:
+def test_a_sweep_tells_first_what_it_would_do(run: Run, writer: WikiWriter, tmp_path: Path) -> None:
     """--dry-run writes nothing; the sweep then finds as much; another one is not due."""
     writer.write("Swept", "https://swept.net/ https://www.example.com/")
     count = len(_titles(writer))
@@ -130,7 +130,7 @@ def test_a_sweep_tells_first_what_it_would_do(run: Run, writer: Writer, tmp_path
     assert (code, told["pages"]) == (ExitCode.OK, count)
 
 
-def test_a_category_and_what_is_below_it_can_be_read_at_once(run: Run, writer: Writer, tmp_path: Path) -> None:
+def test_a_category_and_what_is_below_it_can_be_read_at_once(run: Run, writer: WikiWriter, tmp_path: Path) -> None:
     """Without a sweep; --namespace alike, and refused where its pages are not observed."""
     writer.write("Category:Swept below", "[[Category:Swept top]]")
     writer.write("In tree", "https://tree.net/ [[Category:Swept below]]")
