@@ -34,7 +34,7 @@ from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import warc_date
 from proxy.control.client import NewArtifact, ProxyVisit
 from proxy.request_log import RequestOutcome
-from tests.support.proxy_fixtures import ROOT, Answer, ProxyBrowser, ProxyProcess, ScriptedOrigin, ok
+from tests.support.proxy_fixtures import ROOT, Answer, ProxyBrowser, ProxyCommand, ScriptedOrigin, ok
 from warc.rebuild import rebuild_index
 
 WORKERS = 4  # at each proxy
@@ -125,7 +125,7 @@ class CrashRounds:
         self._passed: set[str] = set()
         self._followed: set[tuple[Any, ...]] = set()
         self._dying: set[int] = set()
-        self._idle: ProxyProcess | None = None
+        self._idle: ProxyCommand | None = None
 
     def close(self) -> None:
         """End the origin."""
@@ -176,12 +176,12 @@ class CrashRounds:
             proxy=ProxySettings(disk_reserve_bytes=0, warc_limit_bytes=self._dice.choice((30_000, 300_000, 1 << 30))),
         )
 
-    async def _start(self, settings: Settings) -> ProxyProcess:
+    async def _start(self, settings: Settings) -> ProxyCommand:
         self._serial += 1
         name = f"p{self._serial}"
-        return await asyncio.to_thread(ProxyProcess, self.layout, settings, name, self._folder)
+        return await asyncio.to_thread(ProxyCommand, self.layout, settings, name, self._folder)
 
-    def _kill(self, proxy: ProxyProcess) -> None:
+    def _kill(self, proxy: ProxyCommand) -> None:
         self.toll.kills += 1
         self._dying.add(proxy.process.pid)
         proxy.kill()
@@ -200,7 +200,7 @@ class CrashRounds:
             process.kill()
         self.toll.kills += 1
 
-    async def _work(self, proxy: ProxyProcess) -> None:
+    async def _work(self, proxy: ProxyCommand) -> None:
         """Visit page after page until the proxy is gone."""
         try:
             while True:
@@ -212,7 +212,7 @@ class CrashRounds:
             if proxy.process.pid not in self._dying:
                 self.toll.failed.append(f"while the proxy lived: {error!r}")
 
-    async def _visit(self, proxy: ProxyProcess, visit: ProxyVisit, page_id: str) -> None:
+    async def _visit(self, proxy: ProxyCommand, visit: ProxyVisit, page_id: str) -> None:
         begun = datetime.now(UTC)
         paths = [self._path() for _ in range(self._dice.randint(1, 6))]
         credentials = visit.credentials

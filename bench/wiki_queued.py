@@ -53,7 +53,7 @@ class SaveRound:
     front: float
 
 
-class SlowSite(LinkedSite):
+class DelayedSite(LinkedSite):
     """A site whose pages answer when they may."""
 
     def __init__(self, count: int) -> None:
@@ -71,7 +71,7 @@ class SlowSite(LinkedSite):
 def figures(*, quick: bool) -> dict[str, float]:
     """Return all figures; a table of them is printed."""
     count = _ROUNDS[quick]
-    with SlowSite(count + 1) as site, running_deployment([site]) as deployment:
+    with DelayedSite(count + 1) as site, running_deployment([site]) as deployment:
         added = deployment.add()
         assert added.code == 0, added
         with deployment.watched("--links-internal=127.0.0.1"):
@@ -93,7 +93,7 @@ def figures(*, quick: bool) -> dict[str, float]:
     }
 
 
-async def _rounds(deployment: WikiDeployment, site: SlowSite, count: int) -> list[SaveRound]:
+async def _rounds(deployment: WikiDeployment, site: DelayedSite, count: int) -> list[SaveRound]:
     async with open_screen() as screen:
         rounds = []
         for number in range(count + 1):

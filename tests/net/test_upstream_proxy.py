@@ -21,7 +21,7 @@ from net.timeouts import CancellableTimeout
 from net.upstream_proxy import absolute_request, proxy_fault
 from proxy.upstream import OriginConnection, UpstreamConnector
 from tests.support.polling import wait_until
-from tests.support.proxy_fixtures import ProxyBrowser, ProxyInProcess, ProxyProcess, ScriptedOrigin, check, ok, records
+from tests.support.proxy_fixtures import ProxyBrowser, ProxyCommand, ProxyInProcess, ScriptedOrigin, check, ok, records
 from tests.support.services.ports import free_port
 
 pytestmark = pytest.mark.proxy
@@ -31,7 +31,7 @@ ELSEWHERE = "only.elsewhere.example"
 
 
 @dataclass
-class OtherProxy:
+class ForwardingProxy:
     """A proxy process that is not ours."""
 
     process: subprocess.Popen[str]
@@ -51,20 +51,20 @@ def need(program: str) -> str:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Iterator[Callable[..., OtherProxy]]:
+def run(tmp_path: Path) -> Iterator[Callable[..., ForwardingProxy]]:
     """Starts other proxies."""
-    running: list[OtherProxy] = []
+    running: list[ForwardingProxy] = []
     hosts = tmp_path / "hosts"
     hosts.write_text(f"127.0.0.1 localhost {ELSEWHERE}\n")
 
-    def starter(name: str, command: Callable[[int], list[str]]) -> OtherProxy:
+    def starter(name: str, command: Callable[[int], list[str]]) -> ForwardingProxy:
         port = free_port()
         log = tmp_path / f"{name}-{port}.log"
         # Needs root, as the suite has it in its container; without, unshare says so and fails.
         own_hosts = ["unshare", "-m", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"']
         with log.open("w") as file:
             process = subprocess.Popen([*own_hosts, str(hosts), *command(port)], stdout=file, stderr=file, text=True)
-        running.append(OtherProxy(process, port, log))
+        running.append(ForwardingProxy(process, port, log))
 
         def is_listening() -> bool:
             assert process.poll() is None, log.read_text()
@@ -81,13 +81,13 @@ def run(tmp_path: Path) -> Iterator[Callable[..., OtherProxy]]:
 
 
 @pytest.fixture
-def socks(run: Callable[..., OtherProxy]) -> OtherProxy:
+def socks(run: Callable[..., ForwardingProxy]) -> ForwardingProxy:
     """A SOCKS5 proxy for anybody."""
     return run("socks", lambda port: [need("microsocks"), "-i", "127.0.0.1", "-p", str(port)])
 
 
 @pytest.fixture
-def locked_socks(run: Callable[..., OtherProxy]) -> OtherProxy:
+def locked_socks(run: Callable[..., ForwardingProxy]) -> ForwardingProxy:
     """A SOCKS5 proxy with a password (RFC 1929)."""
     login = ["-u", "monty", "-P", "sp@m:eggs"]
     return run("socks", lambda port: [need("microsocks"), "-i", "127.0.0.1", "-p", str(port), *login])
@@ -105,13 +105,13 @@ def tinyproxy(folder: Path, *lines: str) -> Callable[[int], list[str]]:
 
 
 @pytest.fixture
-def http(run: Callable[..., OtherProxy], tmp_path: Path) -> OtherProxy:
+def http(run: Callable[..., ForwardingProxy], tmp_path: Path) -> ForwardingProxy:
     """An HTTP proxy for anybody."""
     return run("http", tinyproxy(tmp_path))
 
 
 @pytest.fixture
-def locked_http(run: Callable[..., OtherProxy], tmp_path: Path) -> OtherProxy:
+def locked_http(run: Callable[..., ForwardingProxy], tmp_path: Path) -> ForwardingProxy:
     """An HTTP proxy with a password."""
     return run("http", tinyproxy(tmp_path, "BasicAuth monty spameggs"))
 
@@ -136,7 +136,7 @@ def ask(connection: OriginConnection, path: str = "/") -> bytes:
 
 
 def test_socks_with_and_without_a_password(
-    settings: Settings, origin: ScriptedOrigin, socks: OtherProxy, locked_socks: OtherProxy
+    settings: Settings, origin: ScriptedOrigin, socks: ForwardingProxy, locked_socks: ForwardingProxy
 ) -> None:
     """The proxy gets the address that was checked, and we know it."""
     for url in (f"socks5://127.0.0.1:{socks.port}", f"socks5://monty:sp%40m%3Aeggs@127.0.0.1:{locked_socks.port}"):
@@ -149,7 +149,7 @@ def test_socks_with_and_without_a_password(
 
 
 def test_tls_goes_through_either_kind_of_proxy(
-    settings: Settings, secure_origin: ScriptedOrigin, socks: OtherProxy, http: OtherProxy
+    settings: Settings, secure_origin: ScriptedOrigin, socks: ForwardingProxy, http: ForwardingProxy
 ) -> None:
     """The certificate is judged as ever."""
     for url in (f"socks5://127.0.0.1:{socks.port}", f"http://127.0.0.1:{http.port}"):
@@ -166,7 +166,7 @@ def test_tls_goes_through_either_kind_of_proxy(
 
 @pytest.mark.parametrize("scheme", ["socks5", "http"])
 def test_a_private_address_is_refused_before_the_proxy_hears_of_it(
-    settings: Settings, socks: OtherProxy, http: OtherProxy, scheme: str
+    settings: Settings, socks: ForwardingProxy, http: ForwardingProxy, scheme: str
 ) -> None:
     """What we can see is checked, whoever connects in the end."""
     other = socks if scheme == "socks5" else http
@@ -186,7 +186,7 @@ def test_a_private_address_is_refused_before_the_proxy_hears_of_it(
 
 @pytest.mark.parametrize("scheme", ["socks5h", "http"])
 def test_a_name_that_only_the_proxy_knows_is_the_proxys_to_resolve(
-    settings: Settings, origin: ScriptedOrigin, socks: OtherProxy, http: OtherProxy, scheme: str
+    settings: Settings, origin: ScriptedOrigin, socks: ForwardingProxy, http: ForwardingProxy, scheme: str
 ) -> None:
     """Tor's names, and networks whose name servers answer nobody but the proxy."""
     other = socks if scheme == "socks5h" else http
@@ -199,7 +199,7 @@ def test_a_name_that_only_the_proxy_knows_is_the_proxys_to_resolve(
 
 
 def test_an_http_proxy_is_asked_in_absolute_form_and_the_origin_is_not(
-    settings: Settings, origin: ScriptedOrigin, http: OtherProxy
+    settings: Settings, origin: ScriptedOrigin, http: ForwardingProxy
 ) -> None:
     """RFC 9112, 3.2.2, where the setting says so."""
     upstream = way(settings, unknown_names=True, absolute_form=True, every=f"http://127.0.0.1:{http.port}")
@@ -212,7 +212,7 @@ def test_an_http_proxy_is_asked_in_absolute_form_and_the_origin_is_not(
 
 
 def test_a_tunnel_is_asked_for_where_bytes_must_pass_as_they_are(
-    settings: Settings, origin: ScriptedOrigin, http: OtherProxy
+    settings: Settings, origin: ScriptedOrigin, http: ForwardingProxy
 ) -> None:
     """CONNECT, for plain ports too."""
     upstream = way(settings, unknown_names=True, every=f"http://127.0.0.1:{http.port}")
@@ -225,7 +225,7 @@ def test_a_tunnel_is_asked_for_where_bytes_must_pass_as_they_are(
 
 @pytest.mark.parametrize("tunnel", [False, True])
 def test_a_name_that_is_unknown_here_is_not_left_to_an_http_proxy_unasked(
-    settings: Settings, http: OtherProxy, tunnel: bool
+    settings: Settings, http: ForwardingProxy, tunnel: bool
 ) -> None:
     """Nobody could say whether it is public; who resolves it might find an address of its own."""
     upstream = way(settings, every=f"http://127.0.0.1:{http.port}")
@@ -236,7 +236,7 @@ def test_a_name_that_is_unknown_here_is_not_left_to_an_http_proxy_unasked(
 
 
 def test_plain_http_reaches_the_address_that_was_checked(
-    settings: Settings, origin: ScriptedOrigin, http: OtherProxy
+    settings: Settings, origin: ScriptedOrigin, http: ForwardingProxy
 ) -> None:
     """The HTTP proxy gets no name to look up, and so cannot find another address under it."""
     egress = replace(settings.egress, via={"*": f"http://127.0.0.1:{http.port}"}, resolve={})
@@ -257,7 +257,7 @@ def test_plain_http_reaches_the_address_that_was_checked(
 
 
 def test_an_http_proxy_that_tunnels_to_port_443_alone_is_told_with_the_remedy(
-    settings: Settings, origin: ScriptedOrigin, run: Callable[..., OtherProxy], tmp_path: Path
+    settings: Settings, origin: ScriptedOrigin, run: Callable[..., ForwardingProxy], tmp_path: Path
 ) -> None:
     """As squid does where nobody has changed its rules; by setting it gets the name."""
     strict = run("strict", tinyproxy(tmp_path, "ConnectPort 443"))
@@ -298,7 +298,7 @@ def test_a_tunnel_leads_to_the_address_that_was_checked(settings: Settings) -> N
 
 
 def test_the_most_specific_pattern_chooses_the_way(
-    settings: Settings, origin: ScriptedOrigin, socks: OtherProxy
+    settings: Settings, origin: ScriptedOrigin, socks: ForwardingProxy
 ) -> None:
     """A host of its own, a domain, all others; `direct` is a way like any."""
     egress = replace(
@@ -317,7 +317,7 @@ def test_the_most_specific_pattern_chooses_the_way(
 
 
 def test_refused_credentials_are_told_without_the_password(
-    settings: Settings, locked_socks: OtherProxy, locked_http: OtherProxy
+    settings: Settings, locked_socks: ForwardingProxy, locked_http: ForwardingProxy
 ) -> None:
     """The error names the proxy."""
     for url in (
@@ -331,7 +331,7 @@ def test_refused_credentials_are_told_without_the_password(
 
 
 def test_an_origin_that_the_proxy_cannot_reach_is_told_with_the_proxys_words(
-    settings: Settings, socks: OtherProxy, http: OtherProxy
+    settings: Settings, socks: ForwardingProxy, http: ForwardingProxy
 ) -> None:
     """Connection refused, behind the proxy."""
     for url in (f"socks5://127.0.0.1:{socks.port}", f"http://127.0.0.1:{http.port}"):
@@ -346,14 +346,14 @@ async def test_the_archive_never_shows_a_proxys_password(
     layout: Layout,
     tmp_path: Path,
     origin: ScriptedOrigin,
-    locked_http: OtherProxy,
+    locked_http: ForwardingProxy,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     """Neither WARCs nor logs nor the ledger; and the origin never sees it."""
     secret = "spameggs"
     via = {"*": f"http://monty:{secret}@127.0.0.1:{locked_http.port}"}
     egress = replace(settings.egress, via=via, via_unknown_names=True, via_absolute_form=absolute_form)
-    proxy = ProxyProcess(layout, replace(settings, egress=egress), "proxy", tmp_path)
+    proxy = ProxyCommand(layout, replace(settings, egress=egress), "proxy", tmp_path)
     origin.answers["/page"] = ok(b"page")
     async with proxy.client.visit("p", bucket="b") as visit:
         browser = ProxyBrowser(proxy.port, visit.credentials.username, visit.credentials.password)
@@ -378,7 +378,7 @@ async def test_the_archive_never_shows_a_proxys_password(
 
 
 async def test_what_an_http_proxy_answers_in_its_own_name_is_not_archived(
-    settings: Settings, layout: Layout, tmp_path: Path, locked_http: OtherProxy, origin: ScriptedOrigin
+    settings: Settings, layout: Layout, tmp_path: Path, locked_http: ForwardingProxy, origin: ScriptedOrigin
 ) -> None:
     """407 and its error pages are failures to connect, and the reason names the proxy."""
     via = {

@@ -20,7 +20,7 @@ from net import egress
 from net.address_policy import is_public
 from net.connect_errors import BlockedError, ConnectError, UnknownHostError
 from net.egress import Egress
-from tests.support.proxy_fixtures import ProxyBrowser, ProxyProcess
+from tests.support.proxy_fixtures import ProxyBrowser, ProxyCommand
 
 OWN = "8.8.4.4"  # an address of this machine that is public
 PUBLIC = {"public.example": ["93.184.216.34"], "six.example": ["2606:4700::1111"]}
@@ -88,7 +88,7 @@ def main() -> None:
     """Make the network, fetch what is hostile, print what was seen."""
     folder = Path(sys.argv[1])
     make_network(folder)
-    NameServer()
+    HostileNameServer()
     packets = PacketCounter()
     listener = socket.create_server((OWN, 80))
     listener.settimeout(0)
@@ -132,7 +132,7 @@ async def fetch_all(folder: Path) -> dict[str, object]:
     root = folder / "collection"
     root.mkdir()
     settings = Settings(proxy=ProxySettings(disk_reserve_bytes=0, connect_timeout_s=1.0), egress=EgressSettings())
-    proxy = ProxyProcess(Layout(root), settings, "proxy", folder)
+    proxy = ProxyCommand(Layout(root), settings, "proxy", folder)
     async with proxy.client.visit("p", bucket="b") as visit:
         browser = ProxyBrowser(proxy.port, visit.credentials.username, visit.credentials.password)
         for url in HOSTILE:
@@ -171,7 +171,7 @@ def flip() -> list[str]:
     return answers
 
 
-class NameServer:
+class HostileNameServer:
     """An authoritative server for `ZONE`, with a TTL of zero (RFC 1035, 4)."""
 
     def __init__(self) -> None:

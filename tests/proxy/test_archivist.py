@@ -28,8 +28,8 @@ from tests.support.proxy_fixtures import (
     ROOT,
     Answer,
     ProxyBrowser,
+    ProxyCommand,
     ProxyInProcess,
-    ProxyProcess,
     ScriptedOrigin,
     WarcioRecord,
     check,
@@ -63,7 +63,7 @@ def relay(server: RedisServer) -> Iterator[ControlledRelay]:
     standing.close()
 
 
-Launch = Callable[..., ProxyProcess]  # a process only where this `kind` is wanted
+Launch = Callable[..., ProxyCommand]  # a process only where this `kind` is wanted
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ async def test_many_fetches_of_one_payload_are_one_response(
     """Three proxies, thirty connections, all at once; the rest are revisits of that very record."""
     machines = ["a", "a", "b"] if backend == "redis" else ["a"] * 3
     url = server.url if backend == "redis" else ""
-    proxies = [launch(each, ProxyProcess, dedup_url=url) for each in machines]
+    proxies = [launch(each, ProxyCommand, dedup_url=url) for each in machines]
     together = threading.Barrier(30)
 
     def ask(proxy: ProxyInProcess, username: str, password: str, number: int) -> None:
@@ -250,7 +250,7 @@ async def test_a_kill_in_the_midst_of_a_record_leaves_no_digest_of_nothing(
     for _ in range(20):
         body = os.urandom(8_000_000)
         origin.answers["/large"] = ok(body)
-        proxy = launch("a", ProxyProcess, dedup_url=url)
+        proxy = launch("a", ProxyCommand, dedup_url=url)
         fetching = asyncio.create_task(fetch(proxy, "/large"))
         try:
             written = await asyncio.to_thread(_kill_while_it_writes, proxy)
@@ -269,7 +269,7 @@ async def test_a_kill_in_the_midst_of_a_record_leaves_no_digest_of_nothing(
     assert [r.payload for r in records(proxy.layout) if r.kind == "response"][-1] == body
 
 
-def _kill_while_it_writes(proxy: ProxyProcess) -> int:
+def _kill_while_it_writes(proxy: ProxyCommand) -> int:
     """Kill the proxy as soon as its WARC grows; how long the WARC is then."""
     folder = proxy.layout.archive
     before = {path.name for path in folder.iterdir()}
@@ -289,7 +289,7 @@ async def test_a_kill_between_claim_and_write_frees_the_claim(
 ) -> None:
     """The claim was made, its answer never came: the collection's next proxy writes the payload."""
     origin.answers = {"/x": ok(b"x"), "/y": ok(b"y")}
-    proxy = launch("a", ProxyProcess, dedup_url=relay.url)
+    proxy = launch("a", ProxyCommand, dedup_url=relay.url)
     await fetch(proxy, "/x")
     relay.hold_answer(CLAIM)
     fetching = asyncio.create_task(fetch(proxy, "/y"))
@@ -319,7 +319,7 @@ async def test_a_kill_between_write_and_settle_makes_the_record_known_at_the_nex
 ) -> None:
     """What lies in the WARC is the original, although nobody could say so before the crash."""
     origin.answers = {"/x": ok(b"x"), "/y": ok(b"y")}
-    proxy = launch("a", ProxyProcess, dedup_url=relay.url)
+    proxy = launch("a", ProxyCommand, dedup_url=relay.url)
     await fetch(proxy, "/x")
     relay.hold_request(SETTLE)
     fetching = asyncio.create_task(fetch(proxy, "/y"))
@@ -481,7 +481,7 @@ async def test_the_password_leaves_no_trace(
     server = RedisServer(tmp_path / "redis", "--requirepass", SECRET)
     try:
         url = f"redis://:{SECRET}@127.0.0.1:{server.port}/0"
-        proxy = launch("a", ProxyProcess, dedup_url=url)
+        proxy = launch("a", ProxyCommand, dedup_url=url)
         await fetch(proxy, "/y")
         folder = Path(f"/proc/{proxy.process.pid}")
         seen = (folder / "cmdline").read_bytes() + (folder / "environ").read_bytes()
@@ -556,7 +556,7 @@ async def test_random_kills_leave_no_revisit_of_nothing(
     bodies = [os.urandom(100_000) for _ in range(6)]
     origin.answers = {f"/{n}": ok(bodies[n % 6]) for n in range(600)}
     machines = ("a", "b")
-    proxies = [launch(machine, ProxyProcess, dedup_url=server.url) for machine in machines]
+    proxies = [launch(machine, ProxyCommand, dedup_url=server.url) for machine in machines]
     sealed: list[RequestLogEntry] = []
     path = count()
     for _ in range(3):
@@ -570,7 +570,7 @@ async def test_random_kills_leave_no_revisit_of_nothing(
         proxies[victim].kill()
         ended = await asyncio.gather(*fetching, return_exceptions=True)
         sealed += [entry for each in ended if isinstance(each, list) for entry in each]
-        proxies[victim] = launch(machines[victim], ProxyProcess, dedup_url=server.url)
+        proxies[victim] = launch(machines[victim], ProxyCommand, dedup_url=server.url)
     for proxy in proxies:
         proxy.stop()
     layouts = {proxy.layout for proxy in proxies}

@@ -39,7 +39,7 @@ from tests.proxy.raw_origin import (
     says_then,
     zstd_bomb,
 )
-from tests.support.proxy_fixtures import ProxyBrowser, ProxyInProcess, ProxyProcess, WarcioRecord, check, ok, records
+from tests.support.proxy_fixtures import ProxyBrowser, ProxyCommand, ProxyInProcess, WarcioRecord, check, ok, records
 from warc.rebuild import rebuild_index
 
 pytestmark = pytest.mark.proxy
@@ -437,7 +437,7 @@ def suite(origins: tuple[dict[str, RawOrigin], Path], tmp_path_factory: pytest.T
     folder = tmp_path_factory.mktemp("hostile")
     layout = Layout(folder / "collection")
     layout.root.mkdir()
-    proxy = ProxyProcess(layout, settings_for(*origins), "proxy", folder)
+    proxy = ProxyCommand(layout, settings_for(*origins), "proxy", folder)
     try:
         outcomes, good, ledger = asyncio.run(run_all(proxy))
         descriptors, memory = asyncio.run(run_again(proxy, psutil.Process(proxy.process.pid)))

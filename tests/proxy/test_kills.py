@@ -7,7 +7,7 @@ import pytest
 
 from bench.axe import swing
 from core.layout import Layout
-from tests.support.proxy_fixtures import ProxyInProcess, ProxyProcess
+from tests.support.proxy_fixtures import ProxyCommand, ProxyInProcess
 from tests.warc.test_file_check import fetch, rows
 from warc.index.sqlite import SqliteCaptureIndex
 from warc.local_storage import ScratchKind, scratch_folder
@@ -31,7 +31,7 @@ def test_proxies_killed_at_random_moments_lose_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.proxy
 async def test_records_behind_what_the_index_covers_are_found_where_they_lie(
-    start_process: Callable[..., ProxyProcess], start: Callable[..., ProxyInProcess], layout: Layout
+    start_process: Callable[..., ProxyCommand], start: Callable[..., ProxyInProcess], layout: Layout
 ) -> None:
     """Recovery that begins in the midst of a file counts offsets from the file's beginning."""
     proxy = start_process("first")

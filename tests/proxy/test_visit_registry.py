@@ -19,7 +19,7 @@ from core.hosts import ProxyEndpoint
 from proxy.control.client import ContextCredentials
 from proxy.visit_registry import VisitRegistry, VisitSession
 from tests.support.examples import examples
-from tests.support.proxy_fixtures import ProxyBrowser, ProxyInProcess, ProxyProcess, ScriptedOrigin, check, records
+from tests.support.proxy_fixtures import ProxyBrowser, ProxyCommand, ProxyInProcess, ScriptedOrigin, check, records
 
 pytestmark = pytest.mark.proxy
 URL = "http://origin.example/page"
@@ -112,7 +112,7 @@ async def test_inside_a_tunnel_nobody_changes_the_visit(proxy: ProxyInProcess, s
 
 
 async def test_guessing_gets_nothing_and_disturbs_nobody(
-    start_process: Callable[..., ProxyProcess], origin: ScriptedOrigin
+    start_process: Callable[..., ProxyCommand], origin: ScriptedOrigin
 ) -> None:
     """Strangers on many connections are all refused while a visit goes on; nothing is left of them."""
     proxy = start_process()
@@ -246,7 +246,7 @@ async def test_warcproxs_header_is_a_header_like_any_other(proxy: ProxyInProcess
 
 
 async def test_warcproxs_header_costs_no_memory_and_no_descriptors(
-    start_process: Callable[..., ProxyProcess], origin: ScriptedOrigin
+    start_process: Callable[..., ProxyCommand], origin: ScriptedOrigin
 ) -> None:
     """C-02: no bomb is unpacked, no file opened, however often it comes."""
     proxy = start_process()

@@ -29,7 +29,7 @@ from warc.index.sqlite import SqliteCaptureIndex
 WANTED = CandidateFilter("images", "engine 1")
 
 
-class IndexBuilder:
+class SampleIndexBuilder:
     """An index that is written as the proxy does, and a registry beside it."""
 
     def __init__(
@@ -66,7 +66,7 @@ class IndexBuilder:
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def index_builder(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[IndexBuilder]:
+) -> Iterator[SampleIndexBuilder]:
     """An empty one, on either database, that is read a few rows at a time."""
     monkeypatch.setattr(module, "_CHUNK", 3)
     url = request.getfixturevalue("database_url") if request.param == "postgresql" else ""
@@ -79,10 +79,10 @@ def index_builder(
     with ExitStack() as stack:
         for each in (database, writer, registry):
             stack.callback(each.close)
-        yield IndexBuilder(writer, database, registry)
+        yield SampleIndexBuilder(writer, database, registry)
 
 
-def test_every_page_with_a_copy_comes_once_beside_those_of_its_host(index_builder: IndexBuilder) -> None:
+def test_every_page_with_a_copy_comes_once_beside_those_of_its_host(index_builder: SampleIndexBuilder) -> None:
     """However few rows are read at a time; visits that brought no copy do not come."""
     long = "x" * 700  # longer than what PostgreSQL has of a key in its index
     urls = [f"https://h{host}.example/{path}" for host in range(4) for path in ("a", "b", long)]
@@ -97,7 +97,7 @@ def test_every_page_with_a_copy_comes_once_beside_those_of_its_host(index_builde
     assert len([host for host, _ in groupby(each.host for each in found)]) == 4
 
 
-def test_what_was_checked_is_left_out_and_its_host_is_known(index_builder: IndexBuilder) -> None:
+def test_what_was_checked_is_left_out_and_its_host_is_known(index_builder: SampleIndexBuilder) -> None:
     """A check by another engine says nothing."""
     one = index_builder.page("https://a.example/1")
     two = index_builder.page("https://a.example/2")
@@ -110,7 +110,7 @@ def test_what_was_checked_is_left_out_and_its_host_is_known(index_builder: Index
     assert {each.page_id for each in again} == {one, two, old}
 
 
-def test_a_capture_knows_how_large_the_one_before_was(index_builder: IndexBuilder) -> None:
+def test_a_capture_knows_how_large_the_one_before_was(index_builder: SampleIndexBuilder) -> None:
     """That of the very URL; also when only the newer one is wanted."""
     index_builder.page("https://a.example/page", size=5_000)
     index_builder.page("https://a.example/page?", size=1, at=NOW + timedelta(days=1))
@@ -121,7 +121,7 @@ def test_a_capture_knows_how_large_the_one_before_was(index_builder: IndexBuilde
     assert (new.stored_bytes, new.before_bytes) == (9_000, 5_000)
 
 
-def test_of_one_host_no_other_pages_come(index_builder: IndexBuilder) -> None:
+def test_of_one_host_no_other_pages_come(index_builder: SampleIndexBuilder) -> None:
     """Not of hosts below it, nor of those whose names begin so."""
     own = {index_builder.page("https://a.example/"), index_builder.page("http://a.example:8080/x")}
     for other in ("https://www.a.example/", "https://b.a.example/", "https://aa.example/"):
@@ -130,7 +130,7 @@ def test_of_one_host_no_other_pages_come(index_builder: IndexBuilder) -> None:
     assert {each.page_id for each in index_builder.found(replace(WANTED, host="a.example"))} == own
 
 
-def test_of_a_url_the_newest_capture_that_has_a_copy_is_found(index_builder: IndexBuilder) -> None:
+def test_of_a_url_the_newest_capture_that_has_a_copy_is_found(index_builder: SampleIndexBuilder) -> None:
     """And of one that was never captured, or is none, nothing."""
     index_builder.page("https://a.example/")
     newer = index_builder.page("https://a.example/", at=NOW + timedelta(days=1))

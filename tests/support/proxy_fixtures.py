@@ -239,7 +239,7 @@ class ProxyInProcess:
         return 0
 
 
-class ProxyProcess(ProxyInProcess):
+class ProxyCommand(ProxyInProcess):
     """A running proxy process: for what is killed, traced or measured."""
 
     def __init__(
@@ -398,6 +398,6 @@ def proxy(start: Callable[..., ProxyInProcess]) -> ProxyInProcess:
 
 
 @pytest.fixture
-def start_process(start: Callable[..., ProxyProcess]) -> Callable[..., ProxyProcess]:
+def start_process(start: Callable[..., ProxyCommand]) -> Callable[..., ProxyCommand]:
     """Starts proxies in processes of their own, as `start` does within the test's."""
-    return partial(start, kind=ProxyProcess)
+    return partial(start, kind=ProxyCommand)

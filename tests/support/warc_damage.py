@@ -12,7 +12,7 @@ from pathlib import Path
 from core.config.settings import EgressSettings, ProxySettings, Settings
 from core.digests import sha256_digest
 from core.layout import Layout
-from tests.support.proxy_fixtures import ProxyInProcess, ProxyProcess, ScriptedOrigin, ok
+from tests.support.proxy_fixtures import ProxyCommand, ProxyInProcess, ScriptedOrigin, ok
 from tests.warc.test_file_check import fetch
 from warc.record_builder import record_member
 
@@ -48,14 +48,14 @@ def make_collection(root: Path, *, killed: bool = False, more: Mapping[str, byte
         egress=EgressSettings(allow=("127.0.0.0/8",), resolve={"origin.example": f"127.0.0.1:{origin.port}"}),
         proxy=ProxySettings(disk_reserve_bytes=0, seal_grace_s=1.0),
     )
-    proxy = (ProxyProcess if killed else ProxyInProcess)(layout, settings, "p", root)
+    proxy = (ProxyCommand if killed else ProxyInProcess)(layout, settings, "p", root)
     try:
         asyncio.run(fetch(proxy, f"{SITE}/a", f"{SITE}/picture", f"{SITE}/chunked", page_id="one"))
         asyncio.run(fetch(proxy, f"{SITE}/again", f"{SITE}/same", f"{SITE}/304", page_id="two"))
         if more:
             asyncio.run(fetch(proxy, *(f"{SITE}{path}" for path in more), page_id="three"))
     finally:
-        if isinstance(proxy, ProxyProcess):
+        if isinstance(proxy, ProxyCommand):
             proxy.kill()
         else:
             proxy.stop()

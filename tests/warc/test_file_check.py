@@ -23,7 +23,7 @@ from core.layout import Layout
 from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import warc_date
 from proxy.control.client import NewArtifact
-from tests.support.proxy_fixtures import ProxyBrowser, ProxyInProcess, ProxyProcess, ScriptedOrigin, check, ok, records
+from tests.support.proxy_fixtures import ProxyBrowser, ProxyCommand, ProxyInProcess, ScriptedOrigin, check, ok, records
 from warc.file_check import CollectionFault
 from warc.file_reader import FaultKind, WarcMember, walk_records
 from warc.index.sqlite import SqliteCaptureIndex
@@ -83,7 +83,7 @@ async def test_a_revisits_row_locates_the_payload(
 
 @pytest.mark.proxy
 async def test_what_was_acknowledged_survives_a_kill(
-    start_process: Callable[..., ProxyProcess],
+    start_process: Callable[..., ProxyCommand],
     start: Callable[..., ProxyInProcess],
     origin: ScriptedOrigin,
     layout: Layout,
@@ -108,7 +108,7 @@ async def test_what_was_acknowledged_survives_a_kill(
 
 @pytest.mark.proxy
 async def test_records_that_the_index_missed_are_found_again(
-    start_process: Callable[..., ProxyProcess],
+    start_process: Callable[..., ProxyCommand],
     start: Callable[..., ProxyInProcess],
     origin: ScriptedOrigin,
     layout: Layout,

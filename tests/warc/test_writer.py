@@ -13,7 +13,7 @@ from typing import BinaryIO
 import pytest
 
 from core.config.settings import ProxySettings
-from tests.support.proxy_fixtures import ProxyBrowser, ProxyProcess, ScriptedOrigin, ok
+from tests.support.proxy_fixtures import ProxyBrowser, ProxyCommand, ScriptedOrigin, ok
 from warc.writer import WarcFile
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
@@ -22,7 +22,7 @@ _SYNCED = re.compile(r"fdatasync\(\d+<[^>]*/weboid-[^>]*>\) += 0|fdatasync resum
 
 @pytest.mark.proxy
 async def test_a_seal_is_answered_after_the_sync(
-    start_process: Callable[..., ProxyProcess], origin: ScriptedOrigin, tmp_path: Path
+    start_process: Callable[..., ProxyCommand], origin: ScriptedOrigin, tmp_path: Path
 ) -> None:
     """In the trace of its system calls: the WARC written, then fdatasync done, then the answer."""
     proxy = start_process()

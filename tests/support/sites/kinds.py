@@ -16,7 +16,7 @@ from PIL import Image, ImageDraw
 from tests.support.sites.acid_parts import film, sound
 from tests.support.sites.cache import built, copy_followed, unpack_npm, unpack_packages, unpack_wheels
 from tests.support.sites.http1 import Answer, SiteRequest, response
-from tests.support.sites.static import StaticSite
+from tests.support.sites.static import FolderSite
 
 WHEELS = """\
 nicegui==3.18.0 --hash=sha256:a2bd51642312d98aab6d8b641245d796ff1b89da5829777170bcc488140c3dcd
@@ -139,8 +139,8 @@ class KindSite:
     """The fetched folder, the pages written here, and the answers that a server makes."""
 
     def __init__(self, root: Path) -> None:
-        self._fetched, self._written = StaticSite(root), StaticSite(PAGES)
-        self._workbox = StaticSite(_workbox() or root)
+        self._fetched, self._written = FolderSite(root), FolderSite(PAGES)
+        self._workbox = FolderSite(_workbox() or root)
 
     def __call__(self, request: SiteRequest) -> Answer:
         """Return the answer to a request."""

@@ -21,7 +21,7 @@ from tests.support.sites.http1 import LOG_LIMIT, Answer, LoggedRequest, Site, Si
 from tests.support.sites.kinds import KindSite
 from tests.support.sites.pages import page
 from tests.support.sites.rules import RuleSites
-from tests.support.sites.static import StaticSite
+from tests.support.sites.static import FolderSite
 from tests.support.sites.upstream import LoopbackUpstream
 
 
@@ -53,7 +53,7 @@ def sites(config: ServerConfig) -> dict[str, Site]:
     for host in (hosts.WIKI, hosts.DOCS, hosts.SPA, hosts.KINDS):
         ours[host] = _absent
     for host, folder in config.folders.items():
-        ours[host] = (KindSite if host == hosts.KINDS else StaticSite)(Path(folder))
+        ours[host] = (KindSite if host == hosts.KINDS else FolderSite)(Path(folder))
     ours.update({host: LoopbackUpstream(port) for host, port in config.upstreams.items()})
     return ours
 

@@ -20,7 +20,7 @@ _TYPES = {
 }
 
 
-class StaticSite:
+class FolderSite:
     """Serves the files below a folder, and nothing above it."""
 
     def __init__(self, root: Path) -> None:

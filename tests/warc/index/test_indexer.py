@@ -21,7 +21,7 @@ from core.playback_check import PlaybackCheck, QaVerdict, check_record, choice_p
 from core.timestamps import warc_date
 from proxy.control.client import NewArtifact
 from tests.support.examples import examples
-from tests.support.proxy_fixtures import ProxyInProcess, ProxyProcess, ScriptedOrigin
+from tests.support.proxy_fixtures import ProxyCommand, ProxyInProcess, ScriptedOrigin
 from tests.warc.test_file_check import fetch, rows, verified
 from warc.index.indexer import index_file
 from warc.index.queries import QUALITY
@@ -54,7 +54,7 @@ async def write(proxy: ProxyInProcess, data: bytes, *, page_id: str) -> None:
 
 
 async def test_a_check_is_no_capture_of_its_page(
-    start_process: Callable[..., ProxyProcess],
+    start_process: Callable[..., ProxyCommand],
     start: Callable[..., ProxyInProcess],
     origin: ScriptedOrigin,
     layout: Layout,

@@ -636,10 +636,7 @@ def test_a_framed_document_is_in_the_file(page_builder: CollectionBuilder) -> No
 @pytest.mark.browser
 @pytest.mark.parametrize("form", ["dom", "source"])
 def test_a_file_of_a_hostile_page_runs_nothing_and_asks_nobody(
-    page_builder: CollectionBuilder,
-    browser: HeadlessBrowser,
-    leaks: LeakListener,
-    form: str,
+    page_builder: CollectionBuilder, browser: HeadlessBrowser, leaks: LeakListener, form: str
 ) -> None:
     """Opened from a disk, where no server's policy protects its reader; words and pictures are shown."""
     hostile = "".join(VECTORS).replace("alert(1)", "document.title='ran'")

@@ -23,7 +23,7 @@ from wiki.sync.wiki_source import WikiSource
 from wiki.sync.wiki_watcher import WatcherReport, WikiWatcher, order_sweep, select_wikis
 
 
-class WikiFarm:
+class ServedFarm:
     """Wikis in memory, a registry, and what a watch told."""
 
     def __init__(self, store: RegistryStore) -> None:
@@ -71,15 +71,15 @@ class WikiFarm:
 
 
 @pytest.fixture
-def farm(tmp_path: Path) -> Iterator[WikiFarm]:
+def farm(tmp_path: Path) -> Iterator[ServedFarm]:
     """No wikis yet."""
     store = opened(tmp_path)
-    yield WikiFarm(store)
+    yield ServedFarm(store)
     store.close()
 
 
 @pytest.mark.slow
-def test_a_bell_brings_a_save_on_at_once(farm: WikiFarm) -> None:
+def test_a_bell_brings_a_save_on_at_once(farm: ServedFarm) -> None:
     """Long before the next poll; pages that are named are looked at without any change noted."""
 
     async def story() -> None:
@@ -116,7 +116,7 @@ def test_a_bell_brings_a_save_on_at_once(farm: WikiFarm) -> None:
     ids=["read-only", "throttled", "logged-out", "mistake"],
 )
 def test_a_wiki_in_trouble_keeps_no_other_waiting(
-    farm: WikiFarm, trouble: Exception, monkeypatch: pytest.MonkeyPatch
+    farm: ServedFarm, trouble: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It waits, tells why, and goes on when it can; meanwhile the others are fed."""
     monkeypatch.setattr(wiki_watcher, "FIRST_BACK_OFF_S", 0.05)
@@ -141,7 +141,7 @@ def test_a_wiki_in_trouble_keeps_no_other_waiting(
     assert asyncio.run(story()) == ""
 
 
-def test_the_trouble_of_a_wiki_stands_in_the_registry(farm: WikiFarm) -> None:
+def test_the_trouble_of_a_wiki_stands_in_the_registry(farm: ServedFarm) -> None:
     """For whoever asks what is wrong; `once` says that not all is well."""
     model = farm.add("onewiki")
     model.trouble = [LoggedOutError("The account is not taken.")]
@@ -153,7 +153,7 @@ def test_the_trouble_of_a_wiki_stands_in_the_registry(farm: WikiFarm) -> None:
         assert feeds_of(reader, wiki.id)["changes"].trouble == "The account is not taken."
 
 
-def test_once_does_all_there_is_to_do(farm: WikiFarm) -> None:
+def test_once_does_all_there_is_to_do(farm: ServedFarm) -> None:
     """For cron: changes, the sweep, links that are due, of every wiki; then it lets go of them."""
     for name in ("onewiki", "twowiki"):
         farm.add(name).edit("A", f"https://by-{name}.net/")
@@ -165,7 +165,7 @@ def test_once_does_all_there_is_to_do(farm: WikiFarm) -> None:
     assert taken == {"https://by-onewiki.net/", "https://by-twowiki.net/"}
 
 
-def test_internal_error_over_one_wiki_ends_no_other(farm: WikiFarm, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_internal_error_over_one_wiki_ends_no_other(farm: ServedFarm, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its trouble is told and stands in the registry; what it has is done the next time."""
     for name in ("onewiki", "twowiki"):
         farm.add(name).edit("A", f"https://by-{name}.net/")
@@ -186,7 +186,7 @@ def test_internal_error_over_one_wiki_ends_no_other(farm: WikiFarm, monkeypatch:
     assert "https://by-onewiki.net/" in {each.url for each in farm.archive.taken}
 
 
-def test_a_wiki_that_is_added_later_is_watched(farm: WikiFarm, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wiki_that_is_added_later_is_watched(farm: ServedFarm, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without names all wikis are meant, those to come as well."""
     monkeypatch.setattr(wiki_watcher, "NEW_WIKIS_S", 0.05)
 
@@ -203,7 +203,7 @@ def test_a_wiki_that_is_added_later_is_watched(farm: WikiFarm, monkeypatch: pyte
     asyncio.run(story())
 
 
-def test_only_named_wikis_are_watched(farm: WikiFarm) -> None:
+def test_only_named_wikis_are_watched(farm: ServedFarm) -> None:
     """Others are not even opened."""
     for name in ("onewiki", "twowiki"):
         farm.add(name)
@@ -213,7 +213,7 @@ def test_only_named_wikis_are_watched(farm: WikiFarm) -> None:
     assert farm.opened == ["twowiki"]
 
 
-def test_a_wiki_that_is_not_known_is_told(farm: WikiFarm) -> None:
+def test_a_wiki_that_is_not_known_is_told(farm: ServedFarm) -> None:
     """With those that are."""
     farm.add("onewiki")
 
@@ -221,7 +221,7 @@ def test_a_wiki_that_is_not_known_is_told(farm: WikiFarm) -> None:
         asyncio.run(farm.watch("nowiki").once())
 
 
-def test_a_wiki_is_opened_again_when_its_address_changes(farm: WikiFarm) -> None:
+def test_a_wiki_is_opened_again_when_its_address_changes(farm: ServedFarm) -> None:
     """Settings that decide how a wiki is asked hold without a restart."""
 
     async def story() -> None:
@@ -246,7 +246,7 @@ def test_a_wiki_is_opened_again_when_its_address_changes(farm: WikiFarm) -> None
     assert farm.opened == ["onewiki", "onewiki"]
 
 
-def test_a_sweep_can_be_asked_of_a_watch(farm: WikiFarm) -> None:
+def test_a_sweep_can_be_asked_of_a_watch(farm: ServedFarm) -> None:
     """Whoever feeds the wiki sweeps it with its next round; one that is at work is left alone."""
     model = farm.add("onewiki")
     model.edit("A", "https://one.net/")

@@ -31,7 +31,7 @@ from tests.journeys.sites import SiteServer
 from tests.support.commands import WEBOID, WeboidRunner
 from tests.support.json_outputs import check_output
 from tests.support.polling import wait_until
-from tests.support.proxy_fixtures import ProxyProcess
+from tests.support.proxy_fixtures import ProxyCommand
 from tests.support.proxy_fixtures import check as check_collection
 from tests.support.services.redis_server import RedisServer
 from tests.support.stored_records import RULES, check, records
@@ -314,7 +314,7 @@ async def test_proxy_recovers_files_of_a_dead_proxy(
 ) -> None:
     """Files of living proxies are left alone."""
     monkeypatch.setattr(cluster_processes, "RECOVERY_INTERVAL_S", 0.02)
-    dead = ProxyProcess(layout, settings, "dead", tmp_path)
+    dead = ProxyCommand(layout, settings, "dead", tmp_path)
     await write_artifact(dead.client)
     dead.kill()
     await write_artifact(ProxyClient(("127.0.0.1", started.control.port), CLUSTER_SECRET))
