@@ -84,7 +84,7 @@ class PromisedRecord:
 
 @dataclass(slots=True)
 class CrashLosses:
-    """What was seen. Everything but the counts should stay empty.
+    """Losses after all kills; everything but the counts should stay empty.
 
     Attributes:
         promises: records that were acknowledged.

@@ -1,4 +1,4 @@
-"""What a bad page costs others: each kind beside good pages, in the same browser.
+"""Cost of bad pages for others: each kind beside good pages, in the same browser.
 
 A bad page may cost its own deadline, and no more: it ends by then, and every page beside it is
 complete. ``own`` is the time of the bad page's visit, ``beside`` the median time of the good pages
@@ -109,7 +109,7 @@ class MixedPages:
 
 @dataclass(slots=True)
 class PoolOutcome:
-    """What a crew did."""
+    """Pages that the workers completed, and those to try again."""
 
     done: dict[str, PageDone] = field(default_factory=dict)
     again: int = 0

@@ -1,4 +1,4 @@
-"""How labelled pages are judged: ``python -m bench.classes``.
+"""Page classes of labelled pages: ``python -m bench.classes``.
 
 A row is what a page is, a column what it was taken for. The pages are those of
 `tests.support.labelled_pictures`, judged without a browser. The last line is ``{"bench": "classes", "figures": {…}}``.

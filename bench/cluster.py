@@ -348,7 +348,7 @@ def follow(frontier: Frontier, until: Callable[[FrontierStats], bool], limit_s: 
 
 @dataclass(frozen=True)
 class ClusterResult:
-    """What is there at the end.
+    """State of the archive at the end.
 
     Attributes:
         pages: rows of `pages` by URL.

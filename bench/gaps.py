@@ -40,7 +40,7 @@ TEXT_SHOWN_CHARS = 80
 
 
 class VisitSpan(NamedTuple):
-    """What a line says: a request for a page, or a block, of a host from `begin` to `end`."""
+    """Line of the log: a request for a page, or a block, of a host from `begin` to `end`."""
 
     host: str
     begin: float
@@ -50,7 +50,7 @@ class VisitSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GapRules:
-    """What hosts were promised.
+    """Limits that hosts were promised.
 
     Attributes:
         visits_per_host: visits of one host at the same time.
@@ -84,7 +84,7 @@ class RuleViolation:
 
 @dataclass(slots=True)
 class GapReport:
-    """What the logs show.
+    """Facts that the logs prove.
 
     Attributes:
         hosts: hosts that were visited.

@@ -86,7 +86,7 @@ def was_fitted_on(site: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class VerdictShares:
-    """How often broken was said and meant, and what good pages were called."""
+    """Shares of right and wrong verdicts on broken and on good pages."""
 
     rightly: int
     wrongly: int

@@ -29,7 +29,7 @@ _RNG = random.Random(1)
 
 
 class OriginStats:
-    """What was seen."""
+    """Counts of requests."""
 
     open = most = requests = 0
 

@@ -28,7 +28,7 @@ def _finding(code: StatusCode, *, wide: bool = False, retry_s: float | None = No
 
 @dataclass(frozen=True, slots=True)
 class ProbeFinding:
-    """What is found, by whom, and how long the look takes.
+    """Result of a check, for each who checks, and the seconds that it takes.
 
     Attributes:
         plain: what the checker finds.

@@ -48,7 +48,7 @@ _FOUND = frozenset({LinkState.DEAD, LinkState.USURPED})
 
 @dataclass(slots=True)
 class YearTally:
-    """What a year showed.
+    """Counts of a year.
 
     Attributes:
         false_dead: links that were called dead, or usurped, while they lived or were away.

@@ -64,7 +64,7 @@ class PageLoad:
 
 @dataclass(slots=True)
 class LoadCost:
-    """What a load took: seconds, and CPU seconds by role."""
+    """Cost of a load: seconds, and CPU seconds by role."""
 
     seconds: float = 0.0
     cpu: dict[str, float] = field(default_factory=dict)

@@ -179,7 +179,7 @@ def _started(command: list[str]) -> Iterator["subprocess.Popen[str]"]:
 
 @dataclass(frozen=True, slots=True)
 class ClientRun:
-    """What one run of the client took.
+    """Throughput and latency of one run of the client.
 
     Attributes:
         a_second: answers.
@@ -210,7 +210,7 @@ def ask(server: BenchServer, paths: list[str], count: int, *, connections: int =
 
 @dataclass(slots=True)
 class PlaybackRounds:
-    """What was measured by turns."""
+    """Runs of both servers, measured by turns."""
 
     ours: list[ClientRun] = field(default_factory=list)
     stock: list[ClientRun] = field(default_factory=list)

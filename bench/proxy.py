@@ -68,7 +68,7 @@ def child(*arguments: str, first: str = "", python: str = sys.executable) -> Ite
 
 
 class ProxyLoad:
-    """How much to ask for."""
+    """Number and kind of requests."""
 
     def __init__(self, *, size: int, count: int, connections: int, same: bool = False) -> None:
         self.size = size

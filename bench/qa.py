@@ -1,4 +1,4 @@
-"""What checks of copies cost, and how right they are: comparing pictures and texts, verdicts, whole checks.
+"""Cost and accuracy of checks of copies: comparing pictures and texts, verdicts, whole checks.
 
 Each part is a module of its own with `figures`: `bench.qa_compare` compares pictures of pages (baseline: the
 share of pixels that match, which is what others score by), `bench.qa_texts` their texts (baseline: edit

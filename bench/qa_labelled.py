@@ -1,4 +1,4 @@
-"""Which labelled pairs are called broken: ours, by pictures alone and with texts, beside pixels alone.
+"""Verdicts on labelled pairs: ours, by pictures alone and with texts, beside pixels alone.
 
 The pairs are those of `tests/support/labelled`: pages of made and of real sites, changed in the real browser, of
 some forty kinds, each with its rule. A page that is doubtful counts as not broken. The baseline
@@ -49,7 +49,7 @@ class PairFigures:
 
 @dataclass(frozen=True, slots=True)
 class LabelledShares:
-    """How often broken was said and meant."""
+    """Counts of right and wrong verdicts."""
 
     rightly: int
     wrongly: int

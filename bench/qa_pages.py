@@ -51,7 +51,7 @@ _QUICK_PAGES = 6
 
 @dataclass(slots=True)
 class QaRound:
-    """What checking all pages once took.
+    """Cost of checking all pages once.
 
     Attributes:
         tally: verdicts and time.

@@ -1,4 +1,4 @@
-"""How every benchmark speaks: a table for people, one JSON line for machines."""
+"""Output of all benchmarks: a table for people, one JSON line for machines."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""What months do to it, in minutes: memory over many pages, and the axe over many rounds.
+"""Long runs in minutes: memory over many pages, and kills over many rounds.
 
 ``rss_growth``: memory of the worker and of the proxy after many pages over that after some, less one;
 each is the median of what they hold over ten pages.

@@ -1,4 +1,4 @@
-"""What meets wikis: reading wikitext, look-ups, what saves and views cost, how soon a link has its copy.
+"""Benchmarks of wikis: reading wikitext, look-ups, cost of saves and views, time until a link has its copy.
 
 Each part is a module of its own with `figures`: `bench.wiki_parsing` reads pages (baseline: the parser with
 the filters that a bot's author would use), `bench.wiki_lookup` asks the front about 500 links at once

@@ -1,4 +1,4 @@
-"""What cached copies beside links cost: MB/s of the HTML filter, milliseconds that a page view gains.
+"""Cost of cached copies beside links: MB/s of the HTML filter, milliseconds that a page view gains.
 
 The page is like MediaWiki's: a hundred references, each with an external link, four times as many links
 to other pages of the wiki, 100 KB. The proxy stands between a client and an origin that says the page

@@ -1,4 +1,4 @@
-"""How soon a saved link has a copy that plays: from the save's answer to the copy's page, nothing queued.
+"""Time until a saved link has a copy that plays: from the save's answer to the copy's page, nothing queued.
 
 A real MediaWiki with the extension, watched by `weboid wiki watch --serve` as an operator runs it. Pages
 are saved one after the other, each with one link to a page nobody has seen; the next is saved when the

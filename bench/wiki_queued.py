@@ -1,4 +1,4 @@
-"""How soon an editor sees that a saved link is queued: from the click on "Save" to the mark beside the link.
+"""Time until an editor sees that a saved link is queued: from the click on "Save" to the mark beside the link.
 
 A real MediaWiki with the extension, watched by `weboid wiki watch --serve` as an operator runs it, and a
 real browser that saves a page with one link nobody has seen, and stays on what the wiki shows then. The

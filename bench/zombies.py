@@ -39,7 +39,7 @@ SEEN_S = 5.0
 
 @dataclass(slots=True)
 class ProcessSurvivors:
-    """Who lived: processes by number and beginning, so that a number used again is another's."""
+    """Processes that are alive, by number and start time, so that a number used again is another's."""
 
     seen: set[psutil.Process] = field(default_factory=set)
 

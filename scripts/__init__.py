@@ -1,1 +1,1 @@
-"""What the Makefile calls: set-up, the demonstration, the benchmarks' table."""
+"""Programs of the Makefile: set-up, the demonstration, the benchmarks' table."""

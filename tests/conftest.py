@@ -1,4 +1,4 @@
-"""What every suite may use, started once: the test web, a PostgreSQL."""
+"""Fixtures of all suites, started once: the test web, a PostgreSQL."""
 
 import functools
 import gc

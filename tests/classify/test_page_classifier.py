@@ -1,4 +1,4 @@
-"""What sort of page it is, judged from facts alone."""
+"""Page classes, judged from facts alone."""
 
 from collections import Counter
 from dataclasses import replace

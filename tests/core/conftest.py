@@ -1,4 +1,4 @@
-"""What the tests of the core share."""
+"""Fixtures of the tests of the core."""
 
 from pathlib import Path
 

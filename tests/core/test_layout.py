@@ -1,1 +1,1 @@
-"""Where things lie, and what may name them."""
+"""Paths of a collection, and valid names in it."""

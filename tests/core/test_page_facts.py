@@ -1,4 +1,4 @@
-"""What a page says of itself, read for citations."""
+"""Facts that a page states about itself, read for citations."""
 
 import json
 from datetime import UTC, date, datetime, timedelta, timezone

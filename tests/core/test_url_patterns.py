@@ -1,4 +1,4 @@
-"""What patterns mean, and that a table finds the same as looking at each of them."""
+"""Meaning of patterns; a table finds the same as looking at each of them."""
 
 import pytest
 from hypothesis import given

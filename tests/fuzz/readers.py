@@ -1,4 +1,4 @@
-"""What is fuzzed besides the proxy: whatever a server, an archive or a wiki says, and we read."""
+"""Fuzz targets besides the proxy: everything that servers, archives and wikis send and we read."""
 
 import json
 from collections.abc import Callable

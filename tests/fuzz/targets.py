@@ -1,4 +1,4 @@
-"""What is fuzzed: each takes any bytes, and raises when a rule of ours does not hold for them.
+"""Fuzz targets: each takes any bytes, and raises when a rule of ours does not hold for them.
 
 A refusal (`MalformedMessageError` and the errors that a function names) is an answer like any other.
 """

@@ -28,7 +28,7 @@ NOBODY = 65534
 
 @dataclass
 class CommandEnd:
-    """How a command ended."""
+    """Result of a command."""
 
     code: int
     out: str

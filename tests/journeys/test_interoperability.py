@@ -1,4 +1,4 @@
-"""What is archived is read by other programs, and what they wrote is imported: each program as its registry has it."""
+"""Interoperability: other programs, as their registry has them, read our archives, and theirs are imported."""
 
 import json
 import subprocess

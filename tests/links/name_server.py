@@ -21,7 +21,7 @@ Zone = Mapping[str, "NameRecords"]
 
 @dataclass(frozen=True)
 class NameRecords:
-    """What is said of a name.
+    """Records of a name.
 
     Attributes:
         addresses: of both families.

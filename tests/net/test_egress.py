@@ -1,4 +1,4 @@
-"""Where the proxy may connect to (C-03, C-04)."""
+"""Permitted destinations of the proxy (C-03, C-04)."""
 
 import socket
 from functools import partial

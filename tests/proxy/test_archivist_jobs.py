@@ -1,4 +1,4 @@
-"""What of a batch waits for another machine, and for how long."""
+"""Parts of a batch that wait for another machine, and for how long."""
 
 import asyncio
 from collections.abc import Callable

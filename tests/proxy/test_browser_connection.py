@@ -1,4 +1,4 @@
-"""Where a request wants to go: what a target may say, and what is kept of it."""
+"""Targets of requests: what they may say, and what is stored of them."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What a response is by its first bytes, through whatever coding it came in."""
+"""Type of a response by its first bytes, in any content coding."""
 
 import gzip
 import zlib

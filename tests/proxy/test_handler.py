@@ -1,4 +1,4 @@
-"""What the browser and the origin see of the proxy, and what it records of them."""
+"""Headers and bytes that browser and origin get from the proxy, and the records of them."""
 
 import hashlib
 import socket

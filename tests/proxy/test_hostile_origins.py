@@ -53,7 +53,7 @@ CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 
 @dataclass(frozen=True, repr=False)
 class OriginCase:
-    """What an origin does, and what should come of it.
+    """Behaviour of an origin, and the expected result.
 
     Attributes:
         kept: how it is kept.
@@ -289,7 +289,7 @@ CASES = HEADS | LENGTHS | CHUNKS | SLOW | BREAKS | TURNS | CODINGS
 
 @dataclass(repr=False)
 class CaseOutcome:
-    """What became of a case."""
+    """Result of a case."""
 
     url: str
     entry: RequestLogEntry

@@ -1,4 +1,4 @@
-"""How much a response, a visit and a run may receive; counted while it comes (C-08, C-10)."""
+"""Size limits of a response, a visit and a run, counted while they are received (C-08, C-10)."""
 
 import contextlib
 import socket

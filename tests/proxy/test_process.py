@@ -1,4 +1,4 @@
-"""Who reaches a proxy's control over TCP: those who hold the secret, and nobody else."""
+"""Access to a proxy's control over TCP: only with the secret."""
 
 import asyncio
 import gzip

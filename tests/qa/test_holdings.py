@@ -1,4 +1,4 @@
-"""What the archive holds, on a real collection into which faults are planted."""
+"""Holdings of the archive, on a real collection into which faults are planted."""
 
 import io
 import shutil

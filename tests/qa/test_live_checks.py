@@ -1,4 +1,4 @@
-"""Which pages of a run are looked at, in which order, and what becomes of looks that fail."""
+"""Checks during a run: which pages, in which order, and what becomes of checks that fail."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What became of a page between two looks."""
+"""Changes of a page between two captures."""
 
 import io
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Where a repair stands, in a real frontier and a real registry; visits and checks are acted."""
+"""States of a repair, in a real frontier and a real registry; visits and checks are simulated."""
 
 import asyncio
 from collections.abc import Callable, Iterator

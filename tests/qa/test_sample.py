@@ -1,4 +1,4 @@
-"""What is checked first, and which sample is drawn: by suspicion, and of every host something."""
+"""Order and choice of a sample: by suspicion, and of every host something."""
 
 from collections.abc import Iterable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a page may try, and gets nothing from: prompts, windows, files, other people's doors."""
+"""Attempts of a page that get it nothing: prompts, windows, files, other people's services."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Which browser is found, and what is said when there is none."""
+"""Choice of a browser, and the error when there is none."""
 
 import io
 from collections.abc import Awaitable, Callable

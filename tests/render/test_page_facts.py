@@ -1,4 +1,4 @@
-"""What a page says of itself and of where it leads, its icon, its print, and the state it is in."""
+"""Facts about a page: its metadata, links, icon, print, and state."""
 
 import asyncio
 import base64

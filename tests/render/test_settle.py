@@ -1,4 +1,4 @@
-"""When a page counts as being at rest: as soon as it is, and no later."""
+"""Detection of a page at rest: as soon as it is, and no later."""
 
 import asyncio
 import io

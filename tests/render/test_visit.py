@@ -1,4 +1,4 @@
-"""What a visit says about the pages of a hostile web."""
+"""Results of visits to the pages of a hostile web."""
 
 import asyncio
 import io

@@ -32,7 +32,7 @@ _READERS = 4
 
 @dataclass(slots=True)
 class CellResult:
-    """What became of a cell.
+    """Result of a cell.
 
     Attributes:
         page: its manifest; None when there is none.

@@ -22,7 +22,7 @@ EGRESS = EgressSettings(allow=("127.0.0.0/8",))
 
 @dataclass(frozen=True)
 class ServiceAnswer:
-    """What a path answers."""
+    """Response of a path."""
 
     status: int = 200
     body: str | bytes = ""
@@ -32,7 +32,7 @@ class ServiceAnswer:
 
 @dataclass
 class ServiceCall:
-    """What was asked."""
+    """Request that was received."""
 
     method: str
     place: str  # host, path and query as they were sent

@@ -19,7 +19,7 @@ from links.checker.http_probe import HttpProber
 
 
 class ServerAction(Enum):
-    """What a server does besides sending."""
+    """Action of a server besides sending."""
 
     HANG = auto()  # nothing more, for ever
     RESET = auto()  # the connection, rudely
@@ -34,7 +34,7 @@ Steps = Sequence[Step]
 
 @dataclass(frozen=True)
 class BehaviourRequest:
-    """What was asked."""
+    """Request that was received."""
 
     method: str
     path: str

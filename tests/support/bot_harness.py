@@ -64,7 +64,7 @@ class AdvancingClock:
 
 @dataclass
 class FixedCopyChecker(CopyChecker):
-    """What is seen of copies: those of the archives are there; nobody is asked about others.
+    """Checker that finds copies of the archives and asks nobody about others.
 
     Attributes:
         asked: the addresses that were to be cited.
@@ -91,7 +91,7 @@ class FixedCopyChecker(CopyChecker):
 
 @dataclass
 class BotHarness:
-    """What a test needs to let the bot work.
+    """Registry, wiki, clock and settings with which a test lets the bot work.
 
     Attributes:
         slept: how long the bot wanted to wait, each time.

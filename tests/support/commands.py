@@ -25,7 +25,7 @@ TIME_LIMIT_S = 240
 
 @dataclass
 class CommandResult:
-    """How a command ended."""
+    """Result of a command."""
 
     code: int
     out: str

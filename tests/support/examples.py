@@ -1,4 +1,4 @@
-"""How many examples a property is tried with: all of them in the suite, few in `make check`."""
+"""Number of examples of a property: all of them in the suite, few in `make check`."""
 
 from hypothesis import HealthCheck, settings
 

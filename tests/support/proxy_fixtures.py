@@ -109,7 +109,7 @@ def ok(body: bytes, *, mime: str = "text/html", status: str = "200 OK", more: st
 
 @dataclass
 class BrowserResponse:
-    """What a browser got through the proxy."""
+    """Response that a browser got through the proxy."""
 
     status: int
     headers: dict[str, str]

@@ -32,7 +32,7 @@ Answering = Callable[[str, str], "HostReply"]  # method and path
 
 @dataclass(frozen=True)
 class HostReply:
-    """What a host answers. Status 0 closes the connection without a word."""
+    """Response of a host. Status 0 closes the connection without a word."""
 
     status: int = 200
     body: str = ""

@@ -22,7 +22,7 @@ Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 @dataclass(frozen=True)
 class CertificateIssuer:
-    """Who signs."""
+    """Issuer of certificates."""
 
     name: x509.Name
     key: ec.EllipticCurvePrivateKey

@@ -1,4 +1,4 @@
-"""What is acknowledged is on disk, exactly once, whatever dies."""
+"""Acknowledged records are on disk, exactly once, whatever dies."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What a crash leaves is put in order at the next start: nothing acknowledged goes silently."""
+"""Recovery after a crash: nothing acknowledged is lost silently."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What is acknowledged was forced to disk before, as the kernel saw it; a new file is safe at once."""
+"""Acknowledged records were forced to disk before, as the kernel saw it; a new file is safe at once."""
 
 import asyncio
 import re

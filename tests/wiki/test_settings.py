@@ -1,4 +1,4 @@
-"""What an operator says of a wiki: typed, bounded, and written back as it was said."""
+"""Operator's settings of a wiki: typed, bounded, and written back as they were."""
 
 import json
 from dataclasses import fields

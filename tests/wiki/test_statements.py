@@ -1,4 +1,4 @@
-"""What is asked of a page's Wikidata item, as an operator writes it."""
+"""Conditions on a page's Wikidata item, as an operator writes them."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Where a captures index of several machines is: read once, never shown with its password."""
+"""URLs of a captures index of several machines: read once, never shown with the password."""
 
 import pytest
 from hypothesis import example, given

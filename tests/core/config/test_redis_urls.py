@@ -1,4 +1,4 @@
-"""Where a shared dedup index is, and that its password is never told."""
+"""URLs of a shared dedup index; the password is never told."""
 
 import pytest
 

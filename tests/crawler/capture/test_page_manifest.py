@@ -1,4 +1,4 @@
-"""What the browser saw, held against what the proxy kept."""
+"""Requests that the browser saw, compared with the proxy's log."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What counts as a gap, what a second request says of itself, and what a file is called (pure)."""
+"""Gaps between browser and proxy, headers of second requests, and names of files (pure)."""
 
 from collections.abc import Sequence
 from dataclasses import replace

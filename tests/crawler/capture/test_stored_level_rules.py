@@ -1,4 +1,4 @@
-"""Which stored level a visit has, and what it leaves out of its settings and of a check: no browser."""
+"""Stored level of a visit, and the settings and checks that it leaves out: no browser."""
 
 from collections.abc import Iterator
 from dataclasses import replace

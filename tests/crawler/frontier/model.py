@@ -47,7 +47,7 @@ def down(moment: Moment) -> Moment:
 
 @dataclass
 class UrlModel:
-    """What the model knows of one URL."""
+    """State of one URL in the model."""
 
     host: str
     lane: Lane
@@ -73,7 +73,7 @@ class UrlModel:
 
 @dataclass
 class HostModel:
-    """What the model knows of one host."""
+    """State of one host in the model."""
 
     rest: Moment = LONG_AGO
     block: Moment = LONG_AGO

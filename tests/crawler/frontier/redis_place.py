@@ -1,4 +1,4 @@
-"""Where frontiers are kept in Redis, for tests."""
+"""Locations of frontiers in Redis, for tests."""
 
 from uuid import uuid4
 

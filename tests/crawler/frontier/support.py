@@ -1,4 +1,4 @@
-"""What the tests of every frontier share: where one is kept, some items, short questions.
+"""Helpers of the tests of every frontier: a location, some items, short questions.
 
 An implementation joins the contract suite and the model by a `FrontierLocation` of its own: see `conftest`.
 """
@@ -28,7 +28,7 @@ NO_DELAY = PolitenessSettings(delay_factor=0, min_delay_s=0, max_delay_s=0)
 
 
 class FrontierLocation(Protocol):
-    """Where one frontier is kept; empty at first.
+    """Location of one frontier; empty at first.
 
     Attributes:
         cuts_rests_at_once: after a clock was put back the next claim cuts every host's rest, not

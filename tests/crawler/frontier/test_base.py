@@ -1,4 +1,4 @@
-"""What every frontier does, whatever it is kept in."""
+"""Behaviour of every frontier, in whatever it is stored."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

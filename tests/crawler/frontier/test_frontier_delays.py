@@ -1,4 +1,4 @@
-"""How gently hosts are asked: rests, delays, blocks that double, hosts that are down."""
+"""Host delays: rests, delays, blocks that double, hosts that are down."""
 
 from datetime import datetime, timedelta
 

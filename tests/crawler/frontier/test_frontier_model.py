@@ -56,7 +56,7 @@ ages = st.one_of(st.none(), st.just(ZERO), st.just(ZERO), st.integers(0, 15_000)
 
 @dataclass(frozen=True)
 class FrontierOperation:
-    """How often a verb is tried, when, and with what."""
+    """Weight, preconditions and arguments of an operation of the model."""
 
     weight: int
     needs_claim: bool

@@ -1,4 +1,4 @@
-"""What the frontier tells of itself: counts, jobs, minutes, hosts, listings and scans."""
+"""Reports of the frontier: counts, jobs, minutes, hosts, listings and scans."""
 
 from datetime import datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""What only the frontier in Redis has to get right: clocks, outages, lost answers, clusters."""
+"""Frontier in Redis alone: clocks, outages, lost answers, clusters."""
 
 import socket
 import threading

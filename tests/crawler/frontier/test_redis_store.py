@@ -1,4 +1,4 @@
-"""How far a server's clock is ahead of ours."""
+"""Offset of a server's clock from ours."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""What is particular to the frontier in SQLite: its file, its processes, its indexes."""
+"""Frontier in SQLite alone: its file, its processes, its indexes."""
 
 import os
 import signal

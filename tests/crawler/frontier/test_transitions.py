@@ -1,4 +1,4 @@
-"""What comes back, and what does not: due items, requeued ones, released, skipped, discarded."""
+"""Items that come back, and those that do not: due, requeued, released, skipped, discarded."""
 
 from datetime import datetime, timedelta
 

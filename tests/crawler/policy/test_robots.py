@@ -1,4 +1,4 @@
-"""What a robots.txt says, by RFC 9309 and by the cases that Google publishes for its own parser.
+"""Rules of robots.txt, by RFC 9309 and by the cases that Google publishes for its own parser.
 
 Its numbers are those of the RFC's sections. The cases are told in our own words.
 """

@@ -1,4 +1,4 @@
-"""Which words of a page and its headers forbid archiving, and for whom."""
+"""Words of a page and its headers that forbid archiving, and for whom."""
 
 from datetime import UTC, datetime
 

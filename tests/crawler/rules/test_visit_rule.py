@@ -1,4 +1,4 @@
-"""What hosts are owed after a visit."""
+"""Delays of hosts after a visit."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

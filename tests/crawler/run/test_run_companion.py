@@ -1,4 +1,4 @@
-"""Who works beside a crew, with real proxies and a real browser."""
+"""Extensions of a run, with real proxies and a real browser."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

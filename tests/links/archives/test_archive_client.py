@@ -1,4 +1,4 @@
-"""How archives are asked: gently, within limits, and nowhere that must not be asked."""
+"""Requests to archives: with delays, within limits, and nowhere that must not be requested."""
 
 import asyncio
 import gzip

@@ -1,4 +1,4 @@
-"""What archives' addresses mean. The forms are those of InternetArchiveBot's list and of the services."""
+"""Archives' addresses. The forms are those of InternetArchiveBot's list and of the services."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Which copy is chosen."""
+"""Choice of a copy."""
 
 from datetime import UTC, datetime, timedelta
 

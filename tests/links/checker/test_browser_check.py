@@ -1,4 +1,4 @@
-"""Whether a page still says what its copy says."""
+"""Comparison of a page with its copy."""
 
 import pytest
 from hypothesis import given, settings

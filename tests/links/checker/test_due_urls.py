@@ -1,4 +1,4 @@
-"""What is due, and in which order."""
+"""Due URLs and their order."""
 
 import threading
 from collections.abc import Callable

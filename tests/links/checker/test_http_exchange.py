@@ -1,4 +1,4 @@
-"""Where a look may go: addresses, ports and names that lie, and what is sent on the way."""
+"""Permitted destinations of a check: addresses, ports and names that lie, and what is sent on the way."""
 
 import asyncio
 import ipaddress

@@ -1,4 +1,4 @@
-"""What a look makes of every behaviour of servers that checkers of links have stumbled over."""
+"""Verdicts on every behaviour of servers that checkers of links have stumbled over."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""What people decided about how links are looked at reaches the looks, and their schedule (A16)."""
+"""Operator marks that change how links are checked, and their schedule (A16)."""
 
 from dataclasses import replace
 from itertools import pairwise

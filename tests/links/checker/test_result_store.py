@@ -1,4 +1,4 @@
-"""What is kept of results."""
+"""Stored results of checks."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What a checker does between passes."""
+"""Maintenance of a checker between passes."""
 
 import asyncio
 from collections.abc import AsyncIterator

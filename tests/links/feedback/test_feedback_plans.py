@@ -1,4 +1,4 @@
-"""What people say costs the same in a large registry: every statement on the way is explained."""
+"""Query plans of feedback: every statement costs the same in a large registry."""
 
 import re
 from collections.abc import Iterator

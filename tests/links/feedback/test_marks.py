@@ -1,4 +1,4 @@
-"""What people decided: which mark decides, how states follow it, and how it ends."""
+"""Marks: which one decides, how states follow it, and how it ends."""
 
 from dataclasses import replace
 from datetime import timedelta

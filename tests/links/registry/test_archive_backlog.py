@@ -1,4 +1,4 @@
-"""What feeders keep: how far they are, who feeds, what is wanted, and what pages say of links."""
+"""State of feeders: progress, leases, links to archive, and what pages say of links."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""What a farm may know of URLs, many at once (W20, W24, W30)."""
+"""Facts about many URLs at once that a farm may read (W20, W24, W30)."""
 
 from sqlalchemy import insert
 

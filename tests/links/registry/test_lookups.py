@@ -1,4 +1,4 @@
-"""What is known of pages and URLs, in few questions."""
+"""Facts about pages and URLs, in few queries."""
 
 from typing import Any
 

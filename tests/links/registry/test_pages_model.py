@@ -39,7 +39,7 @@ LINKS = st.lists(st.sampled_from([*URLS, "http://http://bad/"]), max_size=5)
 
 @dataclass
 class PageModel:
-    """What the model knows of a page."""
+    """State of a page in the model."""
 
     title: str
     touched: int

@@ -1,4 +1,4 @@
-"""What is forgotten, and when."""
+"""Retention: rows that are deleted, and when."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What becomes of a URL on a page, and in what order that is decided."""
+"""Classes of a page's URLs, and the order in which they are decided."""
 
 import pytest
 from hypothesis import given

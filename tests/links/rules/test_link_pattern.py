@@ -1,4 +1,4 @@
-"""What patterns of link search mean."""
+"""Patterns of link search."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""What changed rules make of pages that are there, and which hosts are worth a rule."""
+"""Effect of changed rules on known pages, and hosts that are worth a rule."""
 
 from sqlalchemy import select, update
 

@@ -1,4 +1,4 @@
-"""What was captured with a login is shown to nobody, unless the operator shows it."""
+"""Captures made with a login are shown to nobody, unless the operator shows them."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Which take-down holds for what: held against a model that looks at every one."""
+"""Scope of take-downs, compared with a model that tests every one."""
 
 import gc
 import sys

@@ -1,4 +1,4 @@
-"""Whether decisions changed is asked once a request, and never known from before it (P-22)."""
+"""Changed decisions are read once per request, and never known from before it (P-22)."""
 
 from collections.abc import Callable, Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a real browser does with copies: it shows them, runs nothing, and asks nobody else."""
+"""Copies in a real browser: it shows them, runs nothing, and requests nothing elsewhere."""
 
 import re
 from urllib.parse import urlsplit

@@ -1,4 +1,4 @@
-"""What is large, deep, slow or idle holds up nobody else (P-21), and several processes are one replay."""
+"""Large, deep, slow and idle requests hold up nobody else (P-21), and several processes are one replay."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Which copy is offered for each of many URLs; SQLite and a real PostgreSQL give the same answers."""
+"""Copies offered for many URLs; SQLite and a real PostgreSQL give the same answers."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Which capture is offered when checks found some broken; the same on both databases, on every way."""
+"""Capture offered when checks found some broken; the same on both databases, on every way."""
 
 import hashlib
 from collections.abc import Iterator

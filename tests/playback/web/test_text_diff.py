@@ -1,4 +1,4 @@
-"""What two texts differ in: nothing lost, nothing invented, never more work than was allowed."""
+"""Differences of two texts: nothing lost, nothing invented, never more work than was allowed."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""How much of a text is shown, and which parts count as lost; what a hostile text costs."""
+"""Share of a text that is shown, parts that count as lost, and the cost of a hostile text."""
 
 import random
 from dataclasses import replace

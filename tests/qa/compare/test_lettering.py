@@ -1,4 +1,4 @@
-"""What becomes of text in its place: other colours are for a person to look at, other words are another page."""
+"""Changed text in its place: other colours are for a person to look at, other words are another page."""
 
 import random
 

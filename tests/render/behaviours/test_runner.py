@@ -1,4 +1,4 @@
-"""What a reader would have made the page load is loaded."""
+"""Behaviours load what a reader would have made the page load."""
 
 from typing import Any
 from urllib.parse import quote

@@ -1,4 +1,4 @@
-"""What may be between two pictures of a held-out page, and what is to be thought of it.
+"""Kinds of differences between two pictures of a held-out page, and their right verdicts.
 
 The question is: would a reader of this copy be told something else, or miss something that the page
 was kept for? The labels were given by that question before anything was compared. What a label says of
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class PairLabel(StrEnum):
-    """What is right to say of a pair."""
+    """Right verdict on a pair."""
 
     GOOD = "good"  # nothing that matters differs
     # Something beside the matter is missing or looks otherwise: a person may be asked to look, and good is

@@ -1,4 +1,4 @@
-"""Which pairs are made of which held-out page, and the labels that differ from their kind's."""
+"""Plan of the pairs of each held-out page, and the labels that differ from their kind's."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the held-out pages say: words, sentences and numbers from a seed, in one of five languages."""
+"""Texts of the held-out pages: words, sentences and numbers from a seed, in one of five languages."""
 
 import random
 import tomllib

@@ -1,4 +1,4 @@
-"""What may be between a page as it was seen and as it is shown, and whether that is broken.
+"""Kinds of differences between a page as it was seen and as it is shown, and which are broken.
 
 The one question: would somebody who opens the copy, to read what is cited there, be shown what the
 visitor saw? What a site changes from one visit to the next by itself is no fault of the copy; what
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class LabelledKind(StrEnum):
-    """What happened to the page in between."""
+    """Kind of difference."""
 
     IDENTICAL = "identical"
     BANNER = "banner"
@@ -59,7 +59,7 @@ class LabelledKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class KindRule:
-    """How a kind is judged: broken or not, and why, as a sentence."""
+    """Right verdict on a kind: broken or not, and the reason, as a sentence."""
 
     broken: bool
     why: str

@@ -52,7 +52,7 @@ _SAID = ("words", "nav", "more", "lost", "lost_line", "accept", "refuse", "conse
 
 @dataclass(frozen=True, slots=True)
 class SiteMaterial:
-    """Where a site's pages are.
+    """Pages of a site and their address.
 
     Attributes:
         name: of the site.

@@ -1,4 +1,4 @@
-"""What the made pages say: sentences of common words, the same for the same seed, in a few languages."""
+"""Texts of the made pages: sentences of common words, the same for the same seed, in a few languages."""
 
 import random
 import tomllib

@@ -1,4 +1,4 @@
-"""What the acid pages are made of: green pictures, a font of one letter, a sound, a film."""
+"""Parts of the acid pages: green pictures, a font of one letter, a sound, a film."""
 
 import io
 import struct

@@ -42,7 +42,7 @@ class WikiArticle:
 
 @dataclass(slots=True)
 class _PageDraft:
-    """What was read of one HTML page."""
+    """Contents read from one HTML page."""
 
     title: str = ""
     blocks: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Where real sites are kept between runs: fetched once, built once, never half.
+"""Cache of real sites between runs: fetched once, built once, never half.
 
 Debian's packages are fetched with ``apt-get download`` and unpacked with ``dpkg -x``: nothing is
 installed, no privilege is needed. Python's come as wheels, held to their hashes.

@@ -18,7 +18,7 @@ _Key = ec.EllipticCurvePrivateKey
 
 @dataclass(frozen=True, slots=True)
 class SiteCertificates:
-    """Where the certificates lie.
+    """Paths of the certificates.
 
     Attributes:
         ca_file: the authority's certificate, PEM; trust it to trust the good hosts.

@@ -30,7 +30,7 @@ _TYPES = {"css": "text/css", "js": "text/javascript", "jpg": "image/jpeg", "png"
 
 @dataclass(frozen=True, slots=True)
 class _ResourceKind:
-    """What a kind of subresource is made of: bytes before and after its mark."""
+    """Kind of subresource: bytes before and after its mark."""
 
     before: bytes
     after: bytes

@@ -84,7 +84,7 @@ class LoggedRequest:
 
 
 class PacedWriter:
-    """Where a slow or broken answer writes, at its own pace."""
+    """Writer of slow or broken responses, at their own pace."""
 
     def __init__(self, connection: "SiteConnection", request: SiteRequest) -> None:
         self._connection = connection

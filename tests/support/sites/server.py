@@ -27,7 +27,7 @@ from tests.support.sites.upstream import LoopbackUpstream
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """What the server serves.
+    """Folders, upstreams and certificates of the server.
 
     Attributes:
         good: key and chain of the good hosts, PEM.

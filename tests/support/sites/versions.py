@@ -31,7 +31,7 @@ class MediaWikiVersion:
 
 @dataclass(frozen=True, slots=True)
 class PhpCommand:
-    """How PHP is started: a command and what it needs in its environment."""
+    """Command that starts PHP, and its environment."""
 
     command: tuple[str, ...]
     environment: dict[str, str] = field(default_factory=dict)

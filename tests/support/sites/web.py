@@ -30,7 +30,7 @@ DOCS_PAGES = 36  # real pages taken from the manuals
 
 @dataclass(frozen=True, slots=True)
 class WebUrls:
-    """What can be asked for.
+    """URLs of the test web, by kind.
 
     Attributes:
         real_pages: pages of real sites; empty lists are left out when a site was not started.
@@ -156,7 +156,7 @@ class TestWeb:
 
 @dataclass(frozen=True, slots=True)
 class _WebFacts:
-    """What is known once everything runs."""
+    """Ports, addresses and certificates, known once everything runs."""
 
     http_port: int
     https_port: int

@@ -1,4 +1,4 @@
-"""What only the dedup index in Redis has to get right: outages, stalls, clusters, secrets."""
+"""Dedup index in Redis alone: outages, stalls, clusters, secrets."""
 
 import logging
 import os

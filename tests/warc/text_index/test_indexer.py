@@ -1,4 +1,4 @@
-"""What the indexer reads of pages, adds, completes and erases."""
+"""Pages that the indexer reads, adds, completes and erases."""
 
 import sqlite3
 from contextlib import closing

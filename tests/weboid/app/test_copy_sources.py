@@ -1,4 +1,4 @@
-"""What is not captured again, and where copies cannot be looked at beside a run."""
+"""Pages that are not captured again, and runs beside which copies cannot be checked."""
 
 from contextlib import closing
 

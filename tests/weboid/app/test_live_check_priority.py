@@ -1,4 +1,4 @@
-"""What works beside a crawl lets the crawl go first."""
+"""Extensions of a crawl let the crawl go first."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Who archives: the contact and the purpose page in every User-Agent, and what unattended runs obey."""
+"""Operator identity: contact and purpose page in every User-Agent, and the rules of unattended runs."""
 
 import sys
 from pathlib import Path

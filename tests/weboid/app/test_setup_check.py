@@ -1,4 +1,4 @@
-"""What `weboid doctor` says of the machine: limits, clock, scanner, fonts."""
+"""Findings of `weboid doctor` on the machine: limits, clock, scanner, fonts."""
 
 import resource
 import socket

@@ -165,7 +165,7 @@ def test_prove_finds_a_leak_and_says_where(layout: Layout, tmp_path: Path) -> No
 
 
 class _BuiltCollection:
-    """What `serving` needs of a builder."""
+    """Part of a builder that `serving` needs."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout

@@ -1,4 +1,4 @@
-"""Who asks a wiki, and what is read from files that nobody else can read."""
+"""Credentials of a wiki, read from files that nobody else can read."""
 
 from pathlib import Path
 

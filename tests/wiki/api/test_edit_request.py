@@ -1,4 +1,4 @@
-"""What a wiki's refusal of an edit means for who edits: by the API's codes, which no one wiki gives."""
+"""Meaning of a wiki's refusal of an edit: by the API's codes, which no one wiki gives."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What Wikidata items say, from a repository that answers as Wikibase does."""
+"""Statements of Wikidata items, from a repository that answers as Wikibase does."""
 
 from collections.abc import Iterator
 from typing import Any

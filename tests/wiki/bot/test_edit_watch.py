@@ -1,4 +1,4 @@
-"""What became of an edit, from texts and histories alone."""
+"""Later state of an edit, from texts and histories alone."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Which links get which remedy, from what the registry knows: no wiki, no network."""
+"""Choice of remedies for links, from the registry: no wiki, no network."""
 
 from datetime import UTC, date, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Which tags of a page a browser makes elements of."""
+"""Tags of a page that a browser makes elements of."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""What is saved on a real wiki comes into the registry, and on to the archive."""
+"""Saves on a real wiki come into the registry, and on to the archive."""
 
 import pytest
 

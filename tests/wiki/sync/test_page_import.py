@@ -1,4 +1,4 @@
-"""What wikitext says of links is kept beside them, from a real wiki's pages."""
+"""Facts in wikitext about links are stored with them, from a real wiki's pages."""
 
 import asyncio
 from datetime import date

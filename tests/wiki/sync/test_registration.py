@@ -1,4 +1,4 @@
-"""How a wiki comes into the registry: on both databases."""
+"""Registration of a wiki: on both databases."""
 
 from collections.abc import Iterator
 from pathlib import Path

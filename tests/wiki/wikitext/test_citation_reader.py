@@ -1,4 +1,4 @@
-"""What a page says of a link: archives, dates, dead-link tags, paywalls (B04, B05, B07)."""
+"""Facts that a page states about a link: archives, dates, dead-link tags, paywalls (B04, B05, B07)."""
 
 from datetime import date
 

@@ -1,4 +1,4 @@
-"""Where links stand on a page, and where none do (B03)."""
+"""Places of links on a page, and places where none are (B03)."""
 
 import pytest
 

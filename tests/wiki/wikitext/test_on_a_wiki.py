@@ -1,4 +1,4 @@
-"""What is written, as a real MediaWiki reads it."""
+"""Repaired wikitext, as a real MediaWiki reads it."""
 
 import html
 import re

@@ -1,4 +1,4 @@
-"""Where a template may be put in."""
+"""Places where a template may be inserted."""
 
 import pytest
 from hypothesis import given

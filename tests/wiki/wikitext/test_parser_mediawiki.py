@@ -1,4 +1,4 @@
-"""What is found on a page is held to what a real MediaWiki says that it links to.
+"""Links found on a page, compared with those that a real MediaWiki reports.
 
 Each case is parsed by both. Differences that are meant are in `MEANT`, with their reasons.
 """

@@ -1,4 +1,4 @@
-"""What holds for every page and every remedy: nothing else changes, and once is enough."""
+"""Properties of every page and every remedy: nothing else changes, and once is enough."""
 
 from typing import Any
 

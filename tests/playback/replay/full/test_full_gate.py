@@ -1,4 +1,4 @@
-"""What the origins of full copies answer, over a real socket."""
+"""Answers of the origins of full copies, over a real socket."""
 
 import contextlib
 from datetime import timedelta

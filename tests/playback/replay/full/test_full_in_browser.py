@@ -1,4 +1,4 @@
-"""What a real browser does with a copy in full: its scripts run, and reach nothing but the capture."""
+"""Copies in full in a real browser: their scripts run, and reach nothing but the capture."""
 
 import contextlib
 import json
@@ -530,7 +530,7 @@ async def test_the_banner_is_ours_whatever_the_page_paints(
 
 @dataclass
 class UdpListener:
-    """What arrived at a port by UDP."""
+    """UDP port that stores what arrives."""
 
     port: int
     received: list[bytes] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What each level shows and what it leaves out, and that a second reading changes nothing."""
+"""Elements that each level shows and leaves out; sanitising again changes nothing."""
 
 import itertools
 from collections.abc import Callable

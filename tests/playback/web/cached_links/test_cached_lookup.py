@@ -1,4 +1,4 @@
-"""What stands beside the links of a page: one question for all (A09, A10, W20, W23, W24, W28)."""
+"""Marks beside the links of a page: one query for all (A09, A10, W20, W23, W24, W28)."""
 
 import json
 from collections.abc import Iterator

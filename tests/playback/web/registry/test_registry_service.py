@@ -1,4 +1,4 @@
-"""What the registry answers to programs (W10, W12, W19-W24, W28, W33, W34, W67, W68, W70)."""
+"""Registry API for programs (W10, W12, W19-W24, W28, W33, W34, W67, W68, W70)."""
 
 import json
 import re

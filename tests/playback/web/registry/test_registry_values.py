@@ -1,4 +1,4 @@
-"""What is said of a link, in words (W06, W55, W60)."""
+"""Descriptions of links in words (W06, W55, W60)."""
 
 from collections.abc import Iterator
 

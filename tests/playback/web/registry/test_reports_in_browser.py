@@ -1,4 +1,4 @@
-"""What readers say about links, in a real browser: pressing the buttons, and for everyone."""
+"""Readers' reports on links, in a real browser: pressing the buttons, and for everyone."""
 
 import contextlib
 from collections.abc import Iterator

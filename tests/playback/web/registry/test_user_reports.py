@@ -1,4 +1,4 @@
-"""What readers say about links, on the front: the way through the forms, and who is kept out."""
+"""Readers' reports on links, on the front: the way through the forms, and who is kept out."""
 
 import html
 import re

@@ -1,4 +1,4 @@
-"""What each service of docker-compose.yml may do in PostgreSQL and Redis: its work, and nothing else.
+"""Rights of each service of docker-compose.yml in PostgreSQL and Redis: its work, and nothing else.
 
 The roles and users are those that deploy/postgres-roles and deploy/make-secrets make.
 """

@@ -1,4 +1,4 @@
-"""What is broken is captured again by itself, where the site gives something better: run for real."""
+"""Broken copies are captured again, where the site gives something better: run for real."""
 
 import os
 import signal

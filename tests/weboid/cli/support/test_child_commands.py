@@ -1,4 +1,4 @@
-"""What runs beside a wiki's watch, and how it speaks."""
+"""Commands beside a wiki's watch, and their output."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a run says while it works."""
+"""Output of a run while it works."""
 
 import re
 
