@@ -98,7 +98,7 @@ class RunConfig:
     workers: int  # visits at the same time
     endless: bool = False  # continue when nothing is left: something may become due, or be added
     logins: SiteLogins | None = None
-    companion: RunExtension | None = None
+    extension: RunExtension | None = None
     eager: bool = False  # start although nothing is left: the extension has work
     stored_level_of: StoredLevelOf = field(kw_only=True)  # looks up decisions on stored levels
 
@@ -136,8 +136,8 @@ async def perform_run(run: RunConfig, prepare: Prepare, **hooks: Unpack[RunHooks
         account.note(event)
         log_of(event)
         report(event)
-        if run.companion is not None:
-            run.companion.note(event)
+        if run.extension is not None:
+            run.extension.note(event)
 
     if settings.frontier.url:
         account.handed_over = True
@@ -258,14 +258,14 @@ async def _work(
                 endless=run.endless,
             )
             pool = build_worker_pool(context, stopping=stop.event)
-            companion = run.companion
+            extension = run.extension
             try:
-                if companion is None:
+                if extension is None:
                     await pool.run(run.workers)
                     return
-                async with companion.beside(context):
+                async with extension.beside(context):
                     await pool.run(run.workers)
-                    while not pool.stopping.is_set() and await companion.settle():
+                    while not pool.stopping.is_set() and await extension.settle():
                         await pool.run(run.workers)
             except BaseExceptionGroup as group:
                 raise first_error(group) from group

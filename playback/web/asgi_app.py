@@ -150,7 +150,7 @@ def create_app(
             mount_links=lambda: [link for each, links in mounts if (link := each.navigation_link(links))],
         ),
         offers=offers,
-        cautions=CopyWarnings(permits),
+        copy_warnings=CopyWarnings(permits),
         page_headers=machines.page_headers,
         skews=machines.skews_of,
     )

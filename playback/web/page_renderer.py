@@ -146,7 +146,7 @@ class WebContext:
     replay_origin: str
     render: "PageRenderer"
     offers: "LevelOffers"
-    cautions: CopyWarnings
+    copy_warnings: CopyWarnings
     page_headers: Callable[[CapturedPage], Mapping[str, str]]
     skews: Callable[[Sequence[CapturedPage]], Sequence[TemporalDrift | None]]
 

@@ -90,7 +90,7 @@ class ReaderPages:
             )
             return self._context.render("cite.html", page=page, source=source, citing=citation_formats)
         siblings = self._context.store.captures(page.url, limit=MOST_SIBLINGS + 1)
-        caution = self._context.cautions.of(page)
+        caution = self._context.copy_warnings.of(page)
         status = 200 if page.is_usable else 404  # which the bot checks
         return self._context.render(
             "page.html",
@@ -120,7 +120,7 @@ class ReaderPages:
         plain = localized_path(url_paths.page_path(page.timestamp, page.url, wiki=wanted.wiki))
         if frame is None:
             return self._context.render("full_refused.html", 403, page=page, plain=plain)
-        caution = self._context.cautions.of(page)
+        caution = self._context.copy_warnings.of(page)
         if caution.threat is not None:
             return RedirectResponse(plain, 302)  # that page explains it
         if wanted.view == _NOTICE:
@@ -135,7 +135,7 @@ class ReaderPages:
         url = parse_page_request(request).url
         if not url_paths.is_web_url(url):
             raise HTTPException(404)
-        caution = CopyWarning(listed=self._context.cautions.of_url(url))
+        caution = CopyWarning(listed=self._context.copy_warnings.of_url(url))
         return self._context.render("live.html", url=url, caution=caution)
 
     def latest(self, request: Request) -> Response:

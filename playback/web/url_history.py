@@ -194,7 +194,7 @@ class HistoryPages:
         captures = partial(store.captures, wanted.url, facets=facets)
         pages = captures(span=span, limit=CAPTURES_SHOWN + 1)
         live_url = wanted.url if is_web_url(wanted.url) else None
-        if live_url is not None and self._context.cautions.of_url(live_url):
+        if live_url is not None and self._context.copy_warnings.of_url(live_url):
             live_url = localized_path(f"/live/{escape_url(live_url)}")  # the warning before a listed URL
         return self._context.render(
             "url.html",

@@ -378,7 +378,7 @@ class QualityContext:
     def routes(self, registry: LinkRegistry, context: WebContext) -> list[BaseRoute]:
         """Return the routes of the pages and of the JSON API."""
         return QualityPages(
-            VisibleChecks(registry.source, context.store, context.cautions),
+            VisibleChecks(registry.source, context.store, context.copy_warnings),
             CheckPictureFolder(self.layout.quality_pictures),
             ReviewActions(registry.source.store, context.clock),
             self.reviewers,

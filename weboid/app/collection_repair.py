@@ -157,7 +157,7 @@ class CollectionRepair:
                 settings,
                 options.workers,
                 logins=options.unlock(),
-                companion=create_live_checks(quality, levels),
+                extension=create_live_checks(quality, levels),
                 eager=True,
                 stored_level_of=level_of,
             )

@@ -87,9 +87,9 @@ def run_with_reports(
     from weboid.cli.support.run_output import run_reporter
 
     logins = None if settings.frontier.url else unlock_logins(settings, root)
-    companion, layout = background_checks(settings, qa=qa), Layout(root)
+    extension, layout = background_checks(settings, qa=qa), Layout(root)
     with open_stored_levels(layout, settings.index.url) as level_of, open_webhooks(root, settings) as hooks:
-        config = RunConfig(root, settings, workers, stays, logins, companion, stored_level_of=level_of)
+        config = RunConfig(root, settings, workers, stays, logins, extension, stored_level_of=level_of)
         reporter = run_reporter()
         report = reporter.event if hooks is None else hooks.reporting(reporter.event)
         events = {"started": reporter.started, "report": report, "stopping": reporter.stopping}

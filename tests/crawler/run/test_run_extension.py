@@ -23,16 +23,16 @@ FIRST, SECOND = "http://site.example/", "http://site.example/second"
 
 
 class OnePageExtension:
-    """A companion that has one more page visited, and writes down what it lives through."""
+    """An extension that has one more page visited, and records its events."""
 
     def __init__(self) -> None:
-        self.lived: list[str] = []
+        self.events: list[str] = []
         self._run_context: RunContext | None = None
 
     def note(self, event: Event) -> None:
         """A page is over."""
         if isinstance(event, PageDone):
-            self.lived.append(event.url)
+            self.events.append(event.url)
 
     @asynccontextmanager
     async def beside(self, run_context: RunContext) -> AsyncIterator[None]:
@@ -40,42 +40,42 @@ class OnePageExtension:
         self._run_context = run_context
         async with run_context.supervisor.proxies.lend() as proxy:
             await proxy.status()
-        self.lived.append("begins")
+        self.events.append("begins")
         yield
         async with run_context.supervisor.proxies.lend() as proxy:
             await proxy.status()
-        self.lived.append("ends")
+        self.events.append("ends")
 
     async def settle(self) -> bool:
         """Ask for the second page, once."""
         assert self._run_context is not None
-        self.lived.append("settles")
+        self.events.append("settles")
         added = self._run_context.frontier.add([NewItem(SECOND)], now=CLOCK.now())
         return added.added > 0
 
 
 async def test_a_crew_works_on_until_its_companion_has_nothing_more(web: TestWeb, tmp_path: Path) -> None:
     """Proxies and frontier are there from its beginning to its end."""
-    companion = OnePageExtension()
+    extension = OnePageExtension()
     with LinkedSite({"site.example/": page(), "site.example/second": page()}) as site:
         weboid = weboid_for(site, web, tmp_path)
         settings = load_profile(str(weboid.profile))
-        run = RunConfig(weboid.collection, settings, 2, companion=companion, stored_level_of=store_everything)
+        run = RunConfig(weboid.collection, settings, 2, extension=extension, stored_level_of=store_everything)
 
         account = await archive_urls(run, [FIRST], clock=CLOCK, report=lambda _event: None)
 
-    assert companion.lived == ["begins", FIRST, "settles", SECOND, "settles", "ends"]
+    assert extension.events == ["begins", FIRST, "settles", SECOND, "settles", "ends"]
     assert sum(account.outcomes.values()) == 2
 
 
 async def test_a_companion_with_nothing_to_do_is_not_begun(web: TestWeb, tmp_path: Path) -> None:
     """No proxy and no browser start for it alone."""
-    companion = OnePageExtension()
+    extension = OnePageExtension()
     with LinkedSite({"site.example/": page()}) as site:
         weboid = weboid_for(site, web, tmp_path)
         settings = load_profile(str(weboid.profile))
-        run = RunConfig(weboid.collection, settings, 1, companion=companion, stored_level_of=store_everything)
+        run = RunConfig(weboid.collection, settings, 1, extension=extension, stored_level_of=store_everything)
 
         await archive_urls(run, [], clock=CLOCK, report=lambda _event: None)
 
-    assert companion.lived == []
+    assert extension.events == []
