@@ -182,7 +182,8 @@ def _of_checkout(folder: Path, urls: Sequence[str]) -> float:
         "import asyncio, json, sys; from bench.pages import *; from core.config.settings import *\n"
         "urls = json.loads(sys.argv[1])\n"
         "with TestWeb.start(real=False, every_kind=True) as web:\n"
-        "    load = Load(urls, VisitSettings(), BehaviourSettings())\n"
+        "    make = globals().get('PageLoad') or Load\n"  # the name in earlier revisions
+        "    load = make(urls, VisitSettings(), BehaviourSettings())\n"
         "    print(asyncio.run(archived(load, web, 1)).seconds)"
     )
     command = [str(_python_of(folder)), "-c", script, json.dumps(urls)]

@@ -58,7 +58,7 @@ def test_facts_are_read_in_their_types() -> None:
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        ({"colour": "blue"}, "whole.colour is not of type _Colour."),
+        ({"colour": "blue"}, "whole.colour is not of type _SampleColour."),
         ({"made_at": "2026-11-29"}, "whole.made_at is not of type datetime."),
         ({"parts": [{"name": "a"}, {"name": 1}]}, "whole.parts.1.name is not of type str."),
         ({"parts": [{"name": "a", "sizes": [True]}]}, "whole.parts.0.sizes.0 is not of type int."),

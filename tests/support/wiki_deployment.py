@@ -37,7 +37,7 @@ from tests.support.sites.mediawiki import RunningWiki, running_wiki
 from tests.support.wiki_pass import pass_days
 from tests.support.wiki_writer import WikiWriter
 
-EXTENSION = ROOT / "wiki" / "mediawiki" / "WeboidRunner" / "extension.json"
+EXTENSION = ROOT / "wiki" / "mediawiki" / "Weboid" / "extension.json"
 SECRET = "a secret with at least thirty-two characters"
 FARM = "town"
 LIMIT_S = 240.0

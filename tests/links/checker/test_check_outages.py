@@ -207,7 +207,7 @@ import asyncio, os, signal, sys
 from pathlib import Path
 from core.layout import Layout
 from tests.support.services.registries import open_registry
-from tests.support.server_farm import Days, ServerFarm, checking
+from tests.support.server_farm import DayClock, ServerFarm, checking
 
 async def main(folder, port, dns_port, day, after):
     sqlite_store = open_registry(Layout(Path(folder)))
@@ -217,7 +217,7 @@ async def main(folder, port, dns_port, day, after):
         if tally.kept >= after:
             os.kill(os.getpid(), signal.SIGKILL)
     names = [f"h{number}.example" for number in range(60)]
-    async with checking(sqlite_store, farm, names, days=Days(day), holder="dying") as checker:
+    async with checking(sqlite_store, farm, names, days=DayClock(day), holder="dying") as checker:
         await checker.check(on_kept=dying, connections=8, limit=60)  # or all are kept at once
 
 asyncio.run(main(sys.argv[1], *map(int, sys.argv[2:])))

@@ -139,7 +139,6 @@ import sys
 from pathlib import Path
 from core.config.database_urls import RedisUse, parse_redis_url
 from warc.dedup.redis_payloads import RedisPayloadIndex
-from tests.support.services.relay import CLAIM, SETTLE, Relay
 from tests.warc.dedup.test_payloads import ONE, TWO, original
 
 url, folder = sys.argv[1:]

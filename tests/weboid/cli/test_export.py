@@ -33,7 +33,16 @@ from core.timestamps import warc_date
 from tests.playback.replay.sanitizer.test_html_document import VECTORS
 from tests.playback.replay.test_replay_in_browser import LEAKY
 from tests.support.http_listener import HttpListener, ReceivedRequest, StubResponse
-from tests.support.playback_fixtures import NOW, CollectionBuilder, HeadlessBrowser, LeakListener, png
+from tests.support.playback_fixtures import (  # noqa: F401 fixtures
+    NOW,
+    CollectionBuilder,
+    HeadlessBrowser,
+    LeakListener,
+    browser,
+    leak_listener,
+    leaks,
+    png,
+)
 from tests.support.signing_authorities import SigningAuthority
 from warc.index.database import open_database
 from warc.index.sqlite import SqliteCaptureIndex
@@ -636,7 +645,10 @@ def test_a_framed_document_is_in_the_file(page_builder: CollectionBuilder) -> No
 @pytest.mark.browser
 @pytest.mark.parametrize("form", ["dom", "source"])
 def test_a_file_of_a_hostile_page_runs_nothing_and_asks_nobody(
-    page_builder: CollectionBuilder, browser: HeadlessBrowser, leaks: LeakListener, form: str
+    page_builder: CollectionBuilder,
+    browser: HeadlessBrowser,  # noqa: F811
+    leaks: LeakListener,  # noqa: F811
+    form: str,
 ) -> None:
     """Opened from a disk, where no server's policy protects its reader; words and pictures are shown."""
     hostile = "".join(VECTORS).replace("alert(1)", "document.title='ran'")
