@@ -8,6 +8,8 @@ generated from the parsed form.
 """
 
 import re
+import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -16,6 +18,8 @@ from core.errors import PermanentError
 HEAD_LIMIT_BYTES = 1 << 20  # RFC 9112 2.3 sets none; Chromium itself stops at 256 KiB
 CHUNK_LINE_LIMIT_BYTES = 16_384  # a chunk's size line, or one trailer; Chromium's own limit
 MAX_HEADERS = 1000
+WINDOW_GZIP = 16 + zlib.MAX_WBITS
+_INFLATE_BYTES = 65_536
 _LENGTH_DIGITS = 18  # 2^63 has 19: beyond that no browser counts
 
 Headers = tuple[tuple[bytes, bytes, bytes], ...]  # (lower-case name, name as sent, value)
@@ -321,6 +325,13 @@ class BodyParser:
             self._state = "size"
         elif not line:
             self.done = True
+
+
+def inflated(decoder: "zlib._Decompress", data: bytes) -> Iterator[bytes]:
+    """Yield the decoded data in small steps, so that a decompression bomb stops at the reader's limit."""
+    while data and not decoder.eof:
+        yield decoder.decompress(data, _INFLATE_BYTES)
+        data = decoder.unconsumed_tail
 
 
 def with_headers(head: RequestHead, added: Headers) -> RequestHead:

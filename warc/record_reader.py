@@ -22,6 +22,7 @@ from core.captures import Capture
 from core.digests import TRUSTED_DIGESTS, Digest
 from core.errors import BodyTooLargeError, InputError, PermanentError
 from core.layout import OPEN_SUFFIX, is_warc_name
+from net.http1 import WINDOW_GZIP, inflated
 from warc.local_storage import stored_warc
 
 LONGEST_HEAD = 256 * 1024  # bytes of a WARC head and an HTTP head together, inflated
@@ -366,10 +367,7 @@ def _join(blocks: Iterator[bytes], limit: int, *, encoded_size: int | None = Non
 
 def _inflate(data: bytes, window_bits: int) -> Iterator[bytes]:
     decoder = zlib.decompressobj(window_bits)
-    pending = data
-    while pending and not decoder.eof:
-        yield decoder.decompress(pending, _DECODED)
-        pending = decoder.unconsumed_tail
+    yield from inflated(decoder, data)
     if not decoder.eof:
         yield decoder.decompress(b"", _DECODED)
 
@@ -387,7 +385,7 @@ def _unbrotli(data: bytes) -> Iterator[bytes]:
         yield block
 
 
-_gunzip = partial(_inflate, window_bits=zlib.MAX_WBITS | 16)
+_gunzip = partial(_inflate, window_bits=WINDOW_GZIP)
 _DECODERS: dict[str, Callable[[bytes], Iterator[bytes]]] = {
     "gzip": _gunzip, "x-gzip": _gunzip, "deflate": _undeflate, "br": _unbrotli,
 }  # fmt: skip

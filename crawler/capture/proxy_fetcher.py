@@ -8,7 +8,7 @@ import asyncio
 import ssl
 import uuid
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
@@ -25,6 +25,7 @@ from core.page_manifest import VisitOutcome
 from core.urls import authority_of, fetch_key
 from crawler.capture.page_capture import CONNECTION_STATUSES, DENIED, REFUSED_CONNECTIONS, SILENCES
 from crawler.pools.resource_pool import ResourcePool
+from net.http1 import WINDOW_GZIP, inflated
 from proxy.control.client import ProxyVisit
 from render.behaviours.catalog import NO_BEHAVIOURS
 from render.chromium import visit_user_agent
@@ -36,8 +37,6 @@ REDIRECTS = 5  # RFC 9309, 2.3.1.2: at least five
 _REDIRECTING = frozenset((301, 302, 303, 307, 308))
 _GZIP = frozenset(("gzip", "x-gzip"))  # RFC 9110, 8.4.1.3
 _PLAIN = frozenset(("", "identity"))
-WINDOW_GZIP = 16 + zlib.MAX_WBITS
-_INFLATE_BYTES = 65_536
 
 # httpcore's errors for malformed and broken-off responses.
 _BROKEN = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError, httpcore.TimeoutException, ValueError)
@@ -112,13 +111,6 @@ class ProxyFetcher:
         except _BROKEN as error:
             run.broke_off(f"malformed: {type(error).__name__}: {error}"[:300])
         return replace(run.file, body=bytes(run.body))
-
-
-def inflated(inflate: "zlib._Decompress", data: bytes) -> Iterator[bytes]:
-    """Yield the decoded data in small steps, so that a decompression bomb stops at the reader's limit."""
-    while data and not inflate.eof:
-        yield inflate.decompress(data, _INFLATE_BYTES)
-        data = inflate.unconsumed_tail
 
 
 @dataclass(eq=False, repr=False)

@@ -136,7 +136,7 @@ class JobSettings:
 
     def job(self, name: str) -> Job | None:
         """Return the job of that name; None when there is none, or it cannot be read."""
-        self._look_if_it_answers()
+        self._refresh_if_available()
         return self._known.jobs.get(name)
 
     def fault(self, name: str) -> str:
@@ -145,7 +145,7 @@ class JobSettings:
 
     def repair_of(self, url: str) -> RepairVisit | None:
         """Return the repair that is ordered for the URL's next visit; None for a usual visit."""
-        self._look_if_it_answers()
+        self._refresh_if_available()
         repairs = self._known.repairs
         return repairs.get(identity_key(url)) if repairs else None
 
@@ -174,7 +174,7 @@ class JobSettings:
 
     def _for(self, url: str, job: str) -> tuple[_EffectiveSettings, tuple[str, ...], Settings]:
         """Return the job's settings, the prefixes of the URL's sheets, and the settings with these."""
-        self._look_if_it_answers()
+        self._refresh_if_available()
         known = self._known
         name = job if job in known.jobs else ""
         settled = known.settled.get(name)
@@ -202,7 +202,7 @@ class JobSettings:
             settings = settled.by_sheets[key] = with_sheets(settled.base, applied)
         return settled, key, settings
 
-    def _look_if_it_answers(self) -> None:
+    def _refresh_if_available(self) -> None:
         try:
             self.refresh()
         except TransientError as error:

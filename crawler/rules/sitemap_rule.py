@@ -24,7 +24,7 @@ from xml.parsers import expat
 from core.clock import Clock
 from core.errors import BadUrlError
 from core.urls import authority_of, host_of, identity_key
-from crawler.capture.proxy_fetcher import WINDOW_GZIP, FileFetcher, inflated
+from crawler.capture.proxy_fetcher import FileFetcher
 from crawler.frontier.base import Frontier, FrontierItem, NewItem
 from crawler.frontier.host_slots import SlotAssigner
 from crawler.jobs.job_settings import JobSettings
@@ -32,6 +32,7 @@ from crawler.jobs.scope import URL_LIMIT_CHARS, link_key
 from crawler.policy.robots import ROBOTS_LIMIT_BYTES, ROBOTS_PATH, parse_robots
 from crawler.rules.visit_rule import ALLOW_VISIT, RuleDecision, VisitRule
 from net.backoff import StoreRetry
+from net.http1 import WINDOW_GZIP, inflated
 
 BYTES_LIMIT = 50 * 1024 * 1024  # of one file, unpacked: sitemaps.org
 URLS_LIMIT = 50_000  # of one file: sitemaps.org

@@ -15,8 +15,6 @@ import inspect
 import ipaddress
 import logging
 import math
-import os
-import stat
 import threading
 import time
 from collections import OrderedDict
@@ -24,7 +22,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from pathlib import Path
 from urllib.parse import quote
 
 import anyio
@@ -318,7 +315,6 @@ class RequestThrottle:
             self._buckets.popitem(last=False)
 
 
-_LEAST_TOKEN = 32  # characters
 FORM_RATES = ReaderRates(TokenRate(0.5, 15), TokenRate(2, 60), TokenRate(30, 300))
 
 
@@ -383,23 +379,6 @@ class RateLimiter:
         """Charge additional tokens for an accepted API request."""
         if cost > 0 and not self.is_internal(request):
             self._programs.charge(self.address_of(request), self._monotonic(), cost)
-
-
-def read_token(path: Path) -> str:
-    """Read a token; ConfigError: unreadable, readable by other users, or too short."""
-    try:
-        with path.open("rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            if stat.S_ISREG(mode) and mode & 0o077:
-                raise ConfigError(f"{path} can be read by others: `chmod 600 {path}`.")
-            token = file.read().decode("ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"The token in {path} cannot be read: {error}.") from error
-    if len(token) < _LEAST_TOKEN:
-        raise ConfigError(
-            f"The token in {path} has fewer than {_LEAST_TOKEN} characters; `openssl rand -hex 32` prints a good one."
-        )
-    return token
 
 
 # A reader browsing a calendar sends a few requests a second, a program listing a site more.

@@ -5,6 +5,7 @@ import os
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
@@ -24,7 +25,7 @@ from playback.web.asgi_app import WebOptions
 from playback.web.i18n import SOURCE
 from playback.web.machine_api import MachineAccess, SearchIndexing
 from playback.web.page_saves import SAVES_PER_ADDRESS, SAVES_PER_DAY, SaveOptions
-from playback.web.rate_limits import ClientAddresses, RateLimitPolicy, SharedBuckets, parse_networks, read_token
+from playback.web.rate_limits import ClientAddresses, RateLimitPolicy, SharedBuckets, parse_networks
 from playback.web.registry.registry_service import READ_LIMIT_S, LinkRegistry, RegistrySource, ReportOptions
 from playback.web.site_pages import Crawler
 from qa.web.check_pages import QualityContext
@@ -49,8 +50,10 @@ from weboid.cli.support.options import (
 )
 from weboid.cli.support.run_options import SCAN, WEBOID
 from weboid.cli.support.stores import STORES, CollectionStores
+from wiki.api.credentials import read_secret
 
 _LAST_PORT = 65_535
+_LEAST_TOKEN = 32  # characters
 _NETWORKS = ("behind", "links_internal", "reviewers")
 _NETWORK = ParsedType("network", lambda text: parse_networks([text]), is_check=True)
 SERVE_OPTIONS: dict[str, Any] = {
@@ -188,7 +191,7 @@ def command(
     if serving["origin"] or serving["replay_origin"] or no_replay:
         origins = parse_origins(serving["origin"], serving["replay_origin"])
     tokens = [serving[name] for name in ("links_token_file", "reviewers_token_file")]
-    links_token, reviewers_token = (read_token(path) if path else "" for path in tokens)
+    links_token, reviewers_token = (_read_token(path) if path else "" for path in tokens)
     networks = {name: parse_networks(serving[name]) for name in _NETWORKS}
     layout = read_collection(stores.root)
     if not stores.database_url:
@@ -275,3 +278,13 @@ def _require_index(layout: Layout) -> None:
     if not covered_by_file(layout.captures_db):
         raise UnavailableError(f"{layout.captures_db} is missing, empty or unreadable: {text}")
     click.echo(f"Incomplete: {text}", err=True)
+
+
+def _read_token(path: Path) -> str:
+    """Read a token; ConfigError: unreadable, readable by other users, or too short."""
+    token = read_secret(path)
+    if len(token) < _LEAST_TOKEN or not token.isascii():
+        raise ConfigError(
+            f"The token in {path} needs at least {_LEAST_TOKEN} ASCII characters; `openssl rand -hex 32` prints a good one."
+        )
+    return token

@@ -25,14 +25,13 @@ from core.storable_text import parse_json
 from core.urls import fetch_key, host_of
 from core.web_dates import parse_http_date, parse_retry_after
 from net.address_policy import is_public
+from net.http1 import WINDOW_GZIP, inflated
 from wiki.api import models
 
 RESPONSE_LIMIT_BYTES: Final = 64 * 1024 * 1024  # MediaWiki's own is 8 MB ($wgAPIMaxResultSize)
 RESPONSE_LIMIT_S: Final = 120.0
 CONNECT_S: Final = 15.0
 REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
-_CHUNK_BYTES: Final = 1 << 20
-_GZIP: Final = 31  # zlib: a gzip head is expected
 _PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -172,29 +171,19 @@ class ApiTransport(AbstractAsyncContextManager["ApiTransport"]):
                 f"{host_of(str(answer.url))} uses the unsupported content coding {coding[:40]!r}."
             )
         body = bytearray()
-        unpack = zlib.decompressobj(_GZIP) if "gzip" in coding else None
+        unpack = zlib.decompressobj(WINDOW_GZIP) if "gzip" in coding else None
         async for piece in answer.aiter_raw():
-            if unpack is None:
-                body += piece
-            else:
-                self._unpack(unpack, piece, body)
-            if len(body) > self._limit_bytes:
-                limit = self._limit_bytes // 1_000_000
-                raise BodyTooLargeError(f"{host_of(str(answer.url))} answers with more than {limit} MB.")
+            try:
+                for part in (piece,) if unpack is None else inflated(unpack, piece):
+                    body += part
+                    if len(body) > self._limit_bytes:
+                        limit = self._limit_bytes // 1_000_000
+                        raise BodyTooLargeError(f"{host_of(str(answer.url))} answers with more than {limit} MB.")
+            except zlib.error as error:
+                raise models.WikiAwayError(f"The wiki's answer cannot be decompressed: {error}.") from error
         if unpack is not None and body and not unpack.eof:
             raise models.WikiAwayError(f"{host_of(str(answer.url))} sent a truncated answer.")
         return bytes(body)
-
-    def _unpack(self, unpack: "zlib._Decompress", piece: bytes, body: bytearray) -> None:
-        """Decompress in bounded steps, as protection against decompression bombs."""
-        try:
-            while piece:
-                body += unpack.decompress(piece, _CHUNK_BYTES)
-                if len(body) > self._limit_bytes:
-                    return
-                piece = unpack.unconsumed_tail
-        except zlib.error as error:
-            raise models.WikiAwayError(f"The wiki's answer cannot be decompressed: {error}.") from error
 
     def _judge_peer(self, answer: httpx.Response) -> None:
         """Record the network of the first answer; refuse later answers from a more private one."""

@@ -104,6 +104,24 @@ def test_what_is_no_rule_is_refused_before_anything_starts(
     assert message in ran.err
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("token", "mode", "message"),
+    [("short\n", 0o600, "at least 32"), ("ü" * 40, 0o600, "at least 32"), (f"{'a1' * 16}\n", 0o640, "chmod 600")],
+    ids=["short", "odd", "readable"],
+)
+def test_a_token_must_be_a_secret(token: str, mode: int, message: str, own: WeboidRunner) -> None:
+    """At least 32 characters that only the owner reads, and it says how to make one."""
+    path = own.folder / "token"
+    path.write_text(token)
+    path.chmod(mode)
+
+    ran = own.call("serve", "--listen", "127.0.0.1:0", "--links-token-file", str(path))
+
+    assert ran.code == 2
+    assert message in ran.err
+
+
 async def until(screen: BrowserScreen, expression: str) -> None:
     """Wait until it holds in a loaded page; pages that load one another meanwhile answer each for itself."""
     async with asyncio.timeout(120):
