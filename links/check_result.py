@@ -255,12 +255,7 @@ class FetchFailure(StrEnum):
     DNS_BROKEN = "dns: malformed", _V.FAILING, StatusCode.DNS_FAULT, "host"  # loops of aliases, malformed messages
     DNS_LIES = "dns: a lie", _V.UNDECIDED, StatusCode.OUR_NETWORK  # the answer for names that do not exist
     DNS_OURS = "dns: ours", _V.UNDECIDED, StatusCode.OUR_NETWORK  # our own name server answers for no name at all
-    DNS_UNFINISHED = (
-        "dns: unfinished",
-        _V.UNDECIDED,
-        StatusCode.OUR_NETWORK,
-        "method",
-    )  # the check's time was over first
+    DNS_UNFINISHED = "dns: unfinished", _V.UNDECIDED, StatusCode.OUR_NETWORK, "method"  # the check's time was over
     # refused by us: not public, our own, or refused by setting
     ADDRESS = "address", _V.UNDECIDED, StatusCode.NOT_ALLOWED
     BLOCKED = "blocked", _V.UNDECIDED, StatusCode.NOT_ALLOWED  # the host, by setting

@@ -157,14 +157,14 @@ def remove_own_tag(page: PageRepairContext, citation: Citation, remedy: LinkReme
     values = (each.value for each in tag.parameters.values())
     if bot and "{bot}" in page.rules.writing.dead_tag and not any(bot in each for each in values):
         return
-    draft.edits.append(remove_tag(page.text, tag, is_bare=citation.way is CitationForm.BARE))
+    draft.edits.append(remove_tag(page, tag, is_bare=citation.way is CitationForm.BARE))
     draft.note(RepairKind.REVIVED)
 
 
-def remove_tag(text: str, tag: CitationTag, *, is_bare: bool) -> SpanEdit:
+def remove_tag(page: PageRepairContext, tag: CitationTag, *, is_bare: bool) -> SpanEdit:
     """Return the edit that removes a tag and spaces left over; a bare URL's end must not change."""
-    start, end = tag.span.start, tag.span.end
-    if is_bare and not _URL_ENDS.match(text, end):
+    text, start, end = page.text, tag.span.start, tag.span.end
+    if is_bare and (not _URL_ENDS.match(text, end) or page.is_escaped(end)):
         return SpanEdit(start, end, "" if text[start - 1 : start].isspace() else " ")
     if _LEFT_OVER.match(text, end):
         blank = start

@@ -178,7 +178,7 @@ def _remove_tags(
             continue
         done.add(tag.span)
         if not any(each.start < tag.span.end and tag.span.start < each.end for each in draft.edits):
-            draft.edits.append(link_repair.remove_tag(page.text, tag, is_bare=citation.way is CitationForm.BARE))
+            draft.edits.append(link_repair.remove_tag(page, tag, is_bare=citation.way is CitationForm.BARE))
 
 
 def _without_overlaps(

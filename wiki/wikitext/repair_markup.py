@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -20,7 +21,9 @@ from wiki.wikitext.citation_model import (
     ParameterRole,
     RepairOptions,
 )
+from wiki.wikitext.link_parser import opens_tag
 from wiki.wikitext.page_style import DateStyle, format_day, month_name
+from wiki.wikitext.parser import parse
 from wiki.wikitext.template_map import CitationTemplate, TemplateRules, fold_name, words
 
 TITLE_LENGTH: Final = 250
@@ -210,6 +213,19 @@ class PageRepairContext:
     def is_said_alone(self) -> bool:
         """Return True if a status marks a dead link even without a copy, and is required with one."""
         return not self.rules.archive_implies_dead
+
+    def is_escaped(self, at: int) -> bool:
+        """Return True before a ``<`` or ``>`` of no tag: right after a bare URL, MediaWiki links nothing up to a blank."""
+        return self.text.startswith(("<", ">"), at) and at not in self._node_edges and not opens_tag(self.text, at)
+
+    @cached_property
+    def _node_edges(self) -> frozenset[int]:
+        edges, due = set[int](), list(parse(self.text).children)
+        while due:
+            node = due.pop()
+            edges |= {node.start, node.inner[1]}
+            due += [*node.children, *(each for part in node.parts for each in part.children)]
+        return frozenset(edges)
 
 
 def usual_dates(rules: TemplateRules) -> DateStyle:

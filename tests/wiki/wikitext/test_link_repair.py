@@ -184,6 +184,14 @@ def test_a_tag_beside_two_links_goes_with_the_last() -> None:
     assert "{{dead link}}" in half.text
 
 
+def test_a_tag_before_an_unclosed_reference_leaves_its_blank() -> None:
+    """Without it the reference's link would be none: right after a URL, MediaWiki links nothing up to a blank."""
+    copy = ArchivedCopy(COPY, STAMP, "wayback")
+    usurped = lambda _: LinkRemedy(LinkCondition.USURPED, copy)  # noqa: E731
+    assert mend(f"{A}<ref>{A} {{{{dead link}}}}<ref>{A}", usurped).text == f"{COPY}<ref>{A} <ref>{COPY}"
+    assert mend(f"{A} {{{{dead link}}}}<ref>x</ref>", usurped).text == f"{COPY}<ref>x</ref>"
+
+
 def test_a_tag_that_is_said_of_two_links_stays_until_both_are_mended() -> None:
     """Whoever reads the page may say that a tag is about both."""
     text = f"{{{{cite web|url={A}}}}} {{{{cite web|url=http://x.test/b}}}} {{{{dead link}}}}"

