@@ -20,6 +20,7 @@ from render.chromium import find_browser
 
 _PATIENCE_S = 120.0
 _CLICK_PATIENCE_S = 3.0  # before it is clicked again
+_ANSWER_S = 10.0  # a frame that is replaced meanwhile may never answer
 
 
 class BrowserTab:
@@ -116,10 +117,10 @@ class BrowserTab:
             while True:
                 for (session, identifier), context in reversed(list(self._contexts.items())):
                     if context.get("auxData", {}).get("isDefault"):
-                        with contextlib.suppress(CommandError):
-                            answer = await self._connection.send(
-                                "Runtime.evaluate", {"expression": "location.href", "contextId": identifier}, session
-                            )
+                        asked = {"expression": "location.href", "contextId": identifier}
+                        with contextlib.suppress(CommandError, TimeoutError):
+                            async with asyncio.timeout(_ANSWER_S):
+                                answer = await self._connection.send("Runtime.evaluate", asked, session)
                             if within in str(answer["result"].get("value", "")) and (session != self._session):
                                 return session, identifier
                 self._changed.clear()
