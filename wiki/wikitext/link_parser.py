@@ -12,6 +12,7 @@ Verified against a real MediaWiki by tests/wiki/wikitext/test_parser_mediawiki.p
 """
 
 import re
+from collections.abc import Container
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -177,6 +178,14 @@ def find_links(text: str) -> list[ExternalLink]:
 def opens_tag(text: str, at: int) -> bool:
     """Return True if an HTML tag allowed by MediaWiki begins or ends there."""
     return _TAG.match(text, at) is not None
+
+
+def is_escaped(text: str, at: int, edges: Container[int]) -> bool:
+    """Return True before a ``<`` or ``>`` of no tag: right after a bare URL, MediaWiki links nothing up to a blank.
+
+    `edges` are `parser.node_edges` of the text.
+    """
+    return text.startswith(("<", ">"), at) and at not in edges and not opens_tag(text, at)
 
 
 def _skip_link(text: str, end: int) -> int:

@@ -30,9 +30,9 @@ from wiki.wikitext.citation_model import (
     TextSpan,
     UnrepairedCitation,
 )
-from wiki.wikitext.link_parser import opens_tag
+from wiki.wikitext.link_parser import is_escaped
 from wiki.wikitext.page_style import page_style
-from wiki.wikitext.parser import NodeKind, WikitextNode, parse
+from wiki.wikitext.parser import NodeKind, WikitextNode, node_edges, parse
 from wiki.wikitext.repair_markup import PageRepairContext, usual_dates
 from wiki.wikitext.template_map import TemplateRules, fold_name
 from wiki.wikitext.template_repair import repair_template
@@ -54,20 +54,19 @@ def insertion_places(text: str, offsets: Iterable[int], references: frozenset[st
     if not wanted:
         return frozenset()
     state = dict.fromkeys(wanted, True)
-    due: list[_Piece] = [(0, len(text), parse(text).children, True)]
+    top = parse(text).children
+    due: list[_Piece] = [(0, len(text), top, True)]
     while due:
         start, end, nodes, is_text = due.pop()
         state.update((each, is_text) for each in _within(wanted, start, end))
-        begins = {node.start for node in nodes}
-        for at in _within(wanted, start, end):
-            if text[at : at + 1] in ("<", ">") and at < end and at not in begins:
-                state[at] = state[at] and opens_tag(text, at)
         for node in nodes:
             inside = _within(wanted, node.start + 1, node.end - 1)
             if inside:
                 state.update((each, False) for each in inside)
                 due += _pieces(text, node, references, is_text=is_text)
-    return frozenset(each for each in wanted if state[each]) - _in_headings(text, wanted)
+    edges = node_edges(top)
+    results = (each for each in wanted if state[each] and not is_escaped(text, each, edges))
+    return frozenset(results) - _in_headings(text, wanted)
 
 
 def _within(wanted: Sequence[int], start: int, end: int) -> Sequence[int]:

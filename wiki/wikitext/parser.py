@@ -245,6 +245,16 @@ class _ParserPass:
         self._here().append(WikitextNode(kind, at, self._at, name, inner=inner, children=children))
 
 
+def node_edges(nodes: Sequence[WikitextNode]) -> frozenset[int]:
+    """Return the offsets at which these nodes, those within them, and the closing tags of contents begin."""
+    edges, due = set[int](), list(nodes)
+    while due:
+        node = due.pop()
+        edges |= {node.start, node.inner[1] or node.start}
+        due += [*node.children, *(each for part in node.parts for each in part.children)]
+    return frozenset(edges)
+
+
 HOLE: Final = "\x7f"  # represents a node; no URL continues across it
 _SIGNS: Final = {"!": "|", "=": "="}  # core's magic words for signs that would divide
 

@@ -21,9 +21,9 @@ from wiki.wikitext.citation_model import (
     ParameterRole,
     RepairOptions,
 )
-from wiki.wikitext.link_parser import opens_tag
+from wiki.wikitext.link_parser import is_escaped
 from wiki.wikitext.page_style import DateStyle, format_day, month_name
-from wiki.wikitext.parser import parse
+from wiki.wikitext.parser import node_edges, parse
 from wiki.wikitext.template_map import CitationTemplate, TemplateRules, fold_name, words
 
 TITLE_LENGTH: Final = 250
@@ -215,17 +215,12 @@ class PageRepairContext:
         return not self.rules.archive_implies_dead
 
     def is_escaped(self, at: int) -> bool:
-        """Return True before a ``<`` or ``>`` of no tag: right after a bare URL, MediaWiki links nothing up to a blank."""
-        return self.text.startswith(("<", ">"), at) and at not in self._node_edges and not opens_tag(self.text, at)
+        """Return `link_parser.is_escaped` of the page's text."""
+        return is_escaped(self.text, at, self._edges)
 
     @cached_property
-    def _node_edges(self) -> frozenset[int]:
-        edges, due = set[int](), list(parse(self.text).children)
-        while due:
-            node = due.pop()
-            edges |= {node.start, node.inner[1]}
-            due += [*node.children, *(each for part in node.parts for each in part.children)]
-        return frozenset(edges)
+    def _edges(self) -> frozenset[int]:
+        return node_edges(parse(self.text).children)
 
 
 def usual_dates(rules: TemplateRules) -> DateStyle:
