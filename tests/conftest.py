@@ -56,13 +56,15 @@ def _compile_templates_once() -> None:
     compile_template = Environment.compile
 
     def compile_once(self: Environment, source: Any, *options: Any, **named: Any) -> Any:
-        key = (source, *options, *sorted(named.items()), *sorted(self.filters), self.autoescape, self.trim_blocks)
+        blocks = (self.autoescape, self.trim_blocks, self.lstrip_blocks)
+        key = (source, *options, *sorted(named.items()), *sorted(self.filters), *blocks)
         if not isinstance(source, str):
             return compile_template(self, source, *options, **named)
         if key not in compiled:
             compiled[key] = compile_template(self, source, *options, **named)
         return compiled[key]
 
+    # Jinja's own cache is an argument of each environment, which the product does not need.
     Environment.compile = compile_once  # type: ignore[method-assign]
 
 

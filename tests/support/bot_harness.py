@@ -4,7 +4,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
@@ -25,6 +25,7 @@ from links.registry.urls import find_urls
 from links.registry.wikis import Wiki, WikiName, change_wiki, ensure_wiki, wiki_of
 from links.rules.link_class import ClassifiedLink, LinkClass
 from links.states import LinkState
+from tests.support.clocks import ShiftedClock
 from tests.support.wiki_writer import BOT_SECRET, WikiWriter
 from wiki.api.client import ApiSettings, ApiTiming, WikiApi
 from wiki.api.credentials import WikiCredentials
@@ -42,24 +43,16 @@ _RULES = rules_for("en")
 _NUMBERS = count(1)
 
 
-class AdvancingClock:
-    """The real time, and as much more as tests let pass."""
-
-    def __init__(self) -> None:
-        self.passed = timedelta()
-        self._start = datetime.now(UTC)
-
-    def now(self) -> datetime:
-        """The moment."""
-        return datetime.now(UTC) + self.passed
+class AdvancingClock(ShiftedClock):
+    """Running clock that sleeps by moving forward; monotonic seconds move, too."""
 
     def monotonic(self) -> float:
-        """Seconds that never go back."""
-        return (self.now() - self._start).total_seconds()
+        """Return the moved seconds."""
+        return super().monotonic() + self.offset.total_seconds()
 
     async def sleep(self, seconds: float) -> None:
-        """Let so long pass at once."""
-        self.passed += timedelta(seconds=seconds)
+        """Move the clock instead of waiting."""
+        self.offset += timedelta(seconds=seconds)
 
 
 @dataclass

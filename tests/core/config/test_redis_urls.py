@@ -1,4 +1,4 @@
-"""URLs of a shared dedup index; the password is never told."""
+"""URLs of a shared dedup index; the password is never shown."""
 
 import pytest
 

@@ -170,10 +170,10 @@ async def test_files_and_time_have_limits(monkeypatch: pytest.MonkeyPatch) -> No
 async def test_a_host_that_does_not_answer_is_told_apart() -> None:
     """So that its sitemaps are asked for again."""
 
-    class Dead(HostFiles):
+    class UnreachableFiles(HostFiles):
         async def get(self, url: str, *, limit_bytes: int, timeout_s: float) -> FetchedFile:
             return FetchedFile(0, error="timeout")
 
-    walked, _ = await walk(Dead({}))
+    walked, _ = await walk(UnreachableFiles({}))
 
     assert not walked.reached

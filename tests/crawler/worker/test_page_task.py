@@ -442,7 +442,7 @@ async def test_lease_that_could_not_be_renewed_once_is_renewed_again(harness: Ta
     """The page goes on: an error of the renewal is not the page's."""
     renewals = asyncio.Event()
 
-    class Waits(FixedRule):
+    class WaitingRule(FixedRule):
         async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
             while len(errors):
                 await asyncio.sleep(0.01)
@@ -451,7 +451,7 @@ async def test_lease_that_could_not_be_renewed_once_is_renewed_again(harness: Ta
 
     errors: list[Exception] = [OverflowError("x")]
     harness.context.frontier = cast(Frontier, FaultyFrontier(harness.frontier, "renew", errors))
-    harness.context.rules = [Waits(RuleDecision(RuleAction.SKIP, "no"))]
+    harness.context.rules = [WaitingRule(RuleDecision(RuleAction.SKIP, "no"))]
     await WorkerPool(harness.context, lease_s=0.1, name="crew").run(1)
 
     assert renewals.is_set()
