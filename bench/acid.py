@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def _tell(each: CellResult) -> None:
-    """What of a cell did not work."""
+    """Print the failures of one cell."""
     outcome = f"{each.page.outcome} {each.page.reason}" if each.page else "no manifest"
     if each.missing or each.kept or min(each.seen or [0]) < 0.9 or outcome[:8] != "complete":
         print(f"{each.cell.name}: {outcome}; missing {each.missing}; seen {each.seen}", each.kept)

@@ -52,7 +52,7 @@ class BodyOrigin(dict[str, bytes | Answer]):
     """An origin's answers: ``/SIZE/KEY`` is so many bytes that depend on the path alone."""
 
     def get(self, path: str, _: Any = None) -> bytes:
-        """The response for the path; some are chunked."""
+        """Return the response for the path; some are chunked."""
         body = body_of(path)
         if len(body) % 3:
             return ok(body, mime="text/plain")
@@ -64,7 +64,7 @@ class BodyOrigin(dict[str, bytes | Answer]):
 
 
 def body_of(url: str) -> bytes:
-    """The bytes that the origin gives for the URL or path."""
+    """Return the bytes that the origin serves for the URL or path."""
     size, key = url.partition("?")[0].rsplit("/", 2)[1:]
     return random.Random(key).randbytes(int(size))
 
@@ -106,7 +106,7 @@ class CrashLosses:
 
     @property
     def faults(self) -> list[str]:
-        """All that should not be."""
+        """Return the losses of all kinds, as texts."""
         return self.lost + self.bad_warcs + self.dangling + self.differing + self.failed
 
 
@@ -241,7 +241,7 @@ class CrashRounds:
         ]
 
     def _path(self) -> str:
-        """What to fetch: some payloads are asked for again and again, by other names."""
+        """Return a new path to fetch; about half of them repeat one of 90 payloads under a new query."""
         self._serial += 1
         if self._dice.random() < 0.5:
             return f"/{self._dice.choice((10, 999, 20_000))}/again{self._dice.randrange(30)}?{self._serial}"
@@ -260,7 +260,7 @@ class CrashRounds:
         self._follow_digests()
 
     def _checked(self, names: list[str]) -> list[str]:
-        """What ``warcio check`` says of the files when one of them does not pass."""
+        """Return the output of ``warcio check`` on the files when one of them fails; else an empty list."""
         command = [str(Path(sys.executable).with_name("warcio")), "check", *names]
         folder = self.layout.archive
         result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
@@ -287,7 +287,7 @@ class CrashRounds:
                 assert held[4] == each.body
 
     def _follow_digests(self) -> None:
-        """Every payload that the index knows is in a `response`, and so is what revisits refer to."""
+        """Check that each payload in the index, and each that a revisit refers to, is in a `response`."""
         payloads = self._rows("SELECT filename, offset, spelled FROM payloads")
         query = "SELECT orig_filename, orig_offset, digest FROM captures WHERE record_type = 'revisit'"
         new = set(payloads + self._rows(query)) - self._followed
@@ -298,7 +298,7 @@ class CrashRounds:
                 assert (kind, spelled) == ("response", digest)
 
     def _read(self, filename: str, offset: int) -> tuple[str, str, str, str, bytes]:
-        """(type, URL, id, payload digest, content) of the record at that place."""
+        """Return (type, URL, id, payload digest, content) of the record at that offset."""
         with (self.layout.archive / filename).open("rb") as file:
             file.seek(offset)
             record = next(iter(ArchiveIterator(file)))
@@ -330,7 +330,7 @@ def _noting(faults: list[str], what: object) -> Iterator[None]:
 
 
 def swing(folder: Path, seed: int, rounds: int) -> CrashLosses:
-    """So many rounds on a new collection in `folder`."""
+    """Run `rounds` rounds on a new collection in `folder`."""
     axe = CrashRounds(folder, seed)
 
     async def run() -> CrashLosses:

@@ -121,14 +121,14 @@ class PoolOutcome:
         self.again += isinstance(event, PageRetried)
 
     def seconds(self, part: str) -> list[float]:
-        """Of the pages with `part` in their URL that have a manifest."""
+        """Return the seconds of the pages that have `part` in their URL and a manifest."""
         pages = [event.page for url, event in self.done.items() if part in url]
         return [page.seconds for page in pages if page is not None]
 
 
 @asynccontextmanager
 async def serving() -> AsyncIterator[MixedPages]:
-    """The web, on a free port."""
+    """Serve the pages on a free port of 127.0.0.1 until the end of the block."""
     web = MixedPages()
     server = await asyncio.start_server(web.serve, "127.0.0.1", 0)
     web.port = server.sockets[0].getsockname()[1]
@@ -139,7 +139,7 @@ async def serving() -> AsyncIterator[MixedPages]:
 
 
 def settings_for(web: MixedPages) -> Settings:
-    """Short deadlines, one attempt, a browser that all share."""
+    """Return settings with short deadlines, one attempt, and a browser that all share."""
     address = f"127.0.0.1:{web.port}"
     return Settings(
         visit=VisitSettings(timeout_s=DEADLINE_S),
@@ -168,10 +168,10 @@ def browsers() -> None:
 
 async def crawl(web: MixedPages, urls: list[str]) -> PoolOutcome:
     """Archive the URLs; what became of them."""
-    settings, told = settings_for(web), PoolOutcome()
-    async with archivists(settings, told.note, clock=CLOCK) as crew:
+    settings, outcome = settings_for(web), PoolOutcome()
+    async with archivists(settings, outcome.note, clock=CLOCK) as crew:
         await crew.archive(urls, AT_A_TIME)
-    return told
+    return outcome
 
 
 async def main() -> None:
@@ -196,17 +196,17 @@ async def main() -> None:
                 return strike
 
             web.on_crash, web.on_kill = once(largest_renderer), once(browsers)
-            told = await crawl(web, [f"http://bad.test/bad/{kind.replace(' ', '_')}", *good])
-            own = max(told.seconds("bad.test"), default=0.0)
-            beside = report.median(told.seconds("good.test"))
-            pages = [event.page for url, event in told.done.items() if "good.test" in url]
+            outcome = await crawl(web, [f"http://bad.test/bad/{kind.replace(' ', '_')}", *good])
+            own = max(outcome.seconds("bad.test"), default=0.0)
+            beside = report.median(outcome.seconds("good.test"))
+            pages = [event.page for url, event in outcome.done.items() if "good.test" in url]
             whole = sum(page is not None and page.outcome is VisitOutcome.COMPLETE for page in pages)
             incomplete += len(good) - whole
             overrun = max(overrun, own - DEADLINE_S)
             slowdown = max(slowdown, beside / alone)
-            bad = next((e for url, e in told.done.items() if "bad.test" in url), None)
-            said = bad.page.reason if bad is not None and bad.page is not None else "no page"
-            rows.append((f"{kind} ({said})", f"{own:.1f}", f"{alone:.2f}", f"{beside:.2f}"))
+            bad = next((e for url, e in outcome.done.items() if "bad.test" in url), None)
+            reason = bad.page.reason if bad is not None and bad.page is not None else "no page"
+            rows.append((f"{kind} ({reason})", f"{own:.1f}", f"{alone:.2f}", f"{beside:.2f}"))
             print(*rows[-1], f"{whole} good", sep="  ", flush=True)
     report.table(rows)
     print(f"deadline {DEADLINE_S:g} s; good pages not complete: {incomplete}")

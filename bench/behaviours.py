@@ -59,7 +59,7 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 
 async def measure(browser: Browser, url: str, run: Sequence[str], rounds: int) -> dict[str, float]:
-    """Milliseconds by behaviour, and of the one question that spares the others, ``survey``."""
+    """Return the milliseconds by behaviour, and of the one question that spares the others, ``survey``."""
     behaviours = load_behaviours(BehaviourSettings(run=tuple(run)))
     spent: dict[str, list[float]] = {name: [] for name in ("survey", *run)}
     for _ in range(rounds):
@@ -70,28 +70,28 @@ async def measure(browser: Browser, url: str, run: Sequence[str], rounds: int) -
 
 
 async def compare(rounds: int) -> dict[str, dict[str, float]]:
-    """Milliseconds by page and behaviour."""
+    """Return the milliseconds by page and behaviour."""
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    found = {}
+    timings = {}
     async with server, await Browser.launch(BrowserSettings(), find_browser(), clock=CLOCK) as it:
         for path in PAGES:
             url = f"http://127.0.0.1:{port}{path}"
             default = await measure(it, url, DEFAULT, rounds)
             others = await measure(it, url, NAMES, rounds)
-            found[path.strip("/")] = {**others, **default}
-    return found
+            timings[path.strip("/")] = {**others, **default}
+    return timings
 
 
 def main() -> None:
     """Print the table and the figures."""
     quick = report.arguments(__doc__ or "").quick
-    found = asyncio.run(compare(3 if quick else 15))
-    rows = [("milliseconds", *found)]
+    timings = asyncio.run(compare(3 if quick else 15))
+    rows = [("milliseconds", *timings)]
     for name in ("survey", *NAMES):
         marked = f"{name} (default)" if name in DEFAULT else name
-        rows.append((marked, *(f"{page[name]:.1f}" for page in found.values())))
-    sums = {page: sum(spent[name] for name in ("survey", *DEFAULT)) for page, spent in found.items()}
+        rows.append((marked, *(f"{page[name]:.1f}" for page in timings.values())))
+    sums = {page: sum(spent[name] for name in ("survey", *DEFAULT)) for page, spent in timings.items()}
     rows.append(("default, together", *(f"{value:.1f}" for value in sums.values())))
     report.table([(a, b, c, d) for a, b, c, d in rows])
     report.figures("behaviours", {f"{page}_ms": value for page, value in sums.items()})

@@ -23,15 +23,15 @@ _WIDTH = 13
 
 
 def confusion() -> Counter[tuple[PageClass, PageClass]]:
-    """How often a page of one class was taken for one of another."""
+    """Count the labelled pages by (labelled class, assigned class)."""
     return Counter((each.kind, classify(each.evidence).kind) for each in LABELLED)
 
 
-def table(found: Counter[tuple[PageClass, PageClass]]) -> str:
-    """The confusion table as text."""
+def table(counts: Counter[tuple[PageClass, PageClass]]) -> str:
+    """Return the confusion table as text."""
     head = " " * _WIDTH + "".join(f"{kind:>{_WIDTH}}" for kind in _KINDS)
     rows = (
-        f"{kind:<{_WIDTH}}" + "".join(f"{found[kind, other] or '.':>{_WIDTH}}" for other in _KINDS) for kind in _KINDS
+        f"{kind:<{_WIDTH}}" + "".join(f"{counts[kind, other] or '.':>{_WIDTH}}" for other in _KINDS) for kind in _KINDS
     )
     return "\n".join((head, *rows))
 
@@ -39,10 +39,10 @@ def table(found: Counter[tuple[PageClass, PageClass]]) -> str:
 def main() -> int:
     """Judge the pages, and print what came of it."""
     began = time.perf_counter()
-    found = confusion()
+    counts = confusion()
     each_ms = (time.perf_counter() - began) / len(LABELLED) * 1_000
-    right = sum(count for (kind, taken), count in found.items() if kind is taken)
-    print(table(found))
+    right = sum(count for (kind, taken), count in counts.items() if kind is taken)
+    print(table(counts))
     figures = {"pages": len(LABELLED), "right": right, "judge_ms": each_ms}
     report.figures("classes", figures)
     return 0 if right == len(LABELLED) else 1

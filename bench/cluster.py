@@ -131,7 +131,7 @@ class ClusterMember:
 
     @property
     def log(self) -> Path:
-        """What it said, in all its lives."""
+        """Return the path of its log, to which all its runs append."""
         return self.folder / f"{self.name}.log"
 
     def start(self) -> None:
@@ -185,16 +185,16 @@ class BenchCluster:
 
     @property
     def collection(self) -> Path:
-        """The shared folder."""
+        """Return the shared folder."""
         return self.folder / "collection"
 
     @property
     def profile(self) -> Path:
-        """How its members work."""
+        """Return the path of its members' profile."""
         return self.folder / "profile.toml"
 
     def urls(self, count: int) -> list[str]:
-        """So many pages, spread over the hosts."""
+        """Return the URLs of `count` pages, spread over the hosts."""
         return [f"http://h{n % self.hosts:02}.example/page/{n}" for n in range(count)]
 
     def prepare(self, *, proxies: int, workers: int) -> None:
@@ -229,7 +229,7 @@ class BenchCluster:
         self.members[name] = ClusterMember(name, [str(WEBOID), *arguments], self.folder, env)
 
     def frontier(self) -> Frontier:
-        """The frontier, to add to and to look at."""
+        """Open the frontier, to add to and to inspect."""
         settings = FrontierSettings(url=self.redis.url)
         return open_frontier(Layout(self.collection), settings, PolitenessSettings())
 
@@ -280,7 +280,7 @@ class BenchCluster:
 
 
 def _free() -> tuple[str, str]:
-    """Two ports that nobody listens on."""
+    """Return two unused addresses, each as ``127.0.0.1:PORT``."""
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
         first, second = (f"127.0.0.1:{each.getsockname()[1]}" for each in (one, two))
         return first, second
@@ -290,7 +290,7 @@ def _free() -> tuple[str, str]:
 def running(
     *, hosts: int, proxies: int, workers: int, others: Mapping[str, str] | None = None, politeness: str = ""
 ) -> Iterator[BenchCluster]:
-    """A cluster whose members run, until the end of the block.
+    """Run a cluster until the end of the block.
 
     Args:
         hosts: so many hosts of the small web.
@@ -318,7 +318,7 @@ def running(
 
 
 @contextmanager
-def kept(cluster: BenchCluster, folder: Path | None) -> Iterator[None]:
+def copied_logs(cluster: BenchCluster, folder: Path | None) -> Iterator[None]:
     """Keep what the members said, however the block ends."""
     try:
         yield
@@ -368,10 +368,10 @@ class ClusterResult:
 
 
 def look(cluster: BenchCluster) -> ClusterResult:
-    """What the stores, the files and the access log say."""
+    """Read the result from the stores, the files and the access log."""
     with psycopg.connect(cluster.database) as client:
-        found = client.execute("SELECT nspname FROM pg_namespace WHERE nspname = 'weboid'")
-        schema = "weboid." if found.fetchone() else ""
+        cursor = client.execute("SELECT nspname FROM pg_namespace WHERE nspname = 'weboid'")
+        schema = "weboid." if cursor.fetchone() else ""
         pages = _counted(client, f"SELECT url FROM {schema}pages")
         captures = _counted(
             client, f"SELECT url FROM {schema}captures WHERE record_type <> 'resource' AND url NOT LIKE '%!%'"
@@ -407,7 +407,7 @@ def main() -> int:
     begun = time.monotonic()
     with (
         running(hosts=arguments.hosts, proxies=arguments.proxies, workers=arguments.workers) as cluster,
-        kept(cluster, arguments.logs),
+        copied_logs(cluster, arguments.logs),
     ):
         urls = cluster.urls(arguments.pages)
         cluster.add(urls)
@@ -421,8 +421,8 @@ def main() -> int:
             stats = follow(frontier, lambda s: s.done + s.dead + s.skipped >= len(urls), 1200)
         seconds = time.monotonic() - begun
         codes = cluster.stop()
-        found = look(cluster)
-    once = sum(found.pages[url] == 1 and found.captures[url] == 1 for url in urls)
+        state = look(cluster)
+    once = sum(state.pages[url] == 1 and state.captures[url] == 1 for url in urls)
     report.figures(
         "cluster",
         {
@@ -430,15 +430,15 @@ def main() -> int:
             "once": once,
             "dead": stats.dead,
             "kills": arguments.kills,
-            "visits": found.visits,
-            "bad_warcs": len(found.bad_warcs),
-            "open_files": len(found.open_files),
-            "breaches": len(found.proof.breaches),
+            "visits": state.visits,
+            "bad_warcs": len(state.bad_warcs),
+            "open_files": len(state.open_files),
+            "breaches": len(state.proof.breaches),
             "exit_codes": sum(codes.values()),
             "seconds": round(seconds, 1),
         },
     )
-    return 0 if once == len(urls) and not (found.bad_warcs or found.open_files) else 1
+    return 0 if once == len(urls) and not (state.bad_warcs or state.open_files) else 1
 
 
 if __name__ == "__main__":

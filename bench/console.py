@@ -84,7 +84,7 @@ def answers(layout: Layout, captures: int) -> dict[str, float]:
     began = time.perf_counter()
     with sqlite3.connect(layout.captures_db) as database:
         database.execute("SELECT outcome, count(*) FROM pages GROUP BY outcome").fetchall()
-    found = {"scan_ms": 1e3 * (time.perf_counter() - began)}
+    figures = {"scan_ms": 1e3 * (time.perf_counter() - began)}
     with serve_console(layout) as console, httpx.Client(base_url=console.address, timeout=60) as client:
         console.sign_in(client)
         while console.stores.status.status().holdings is None:  # counted by a thread, now and then
@@ -103,7 +103,7 @@ def answers(layout: Layout, captures: int) -> dict[str, float]:
                 client.get(path).raise_for_status()
                 times.append((time.perf_counter() - before[0], time.process_time() - before[1]))
             for unit, each in zip(("p95", "cpu"), zip(*times, strict=True), strict=True):
-                found[f"{name}_{unit}_ms"] = 1e3 * sorted(each)[int(0.95 * _ASKED)]
+                figures[f"{name}_{unit}_ms"] = 1e3 * sorted(each)[int(0.95 * _ASKED)]
         saved = [f"https://saved.example/{number}" for number in range(30)]
         spent = []
         for url in saved:
@@ -111,8 +111,8 @@ def answers(layout: Layout, captures: int) -> dict[str, float]:
             headers = {"Origin": console.address}
             client.post("/api/v1/captures", json={"url": url}, headers=headers).raise_for_status()
             spent.append(1e3 * (time.perf_counter() - began))
-        found["save_now_ms"] = report.median(spent)
-    return found
+        figures["save_now_ms"] = report.median(spent)
+    return figures
 
 
 async def _visit_all(browser: Browser, frontier: Frontier, urls: list[str], mode: str) -> float:
@@ -168,8 +168,8 @@ async def live_costs(frontier: Frontier) -> dict[str, float]:
     plain = spent.pop("none")  # compared turn by turn: a machine's load changes between them
     return {
         f"{mode}_cost": 100
-        * (1 - 1 / report.median([with_it / without for with_it, without in zip(found, plain, strict=True)]))
-        for mode, found in spent.items()
+        * (1 - 1 / report.median([with_it / without for with_it, without in zip(seconds, plain, strict=True)]))
+        for mode, seconds in spent.items()
     }
 
 

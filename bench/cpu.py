@@ -20,7 +20,7 @@ AROUND = "between"  # what belongs to no step: claims, records, the index, the m
 
 
 def used() -> dict[str, float]:
-    """CPU seconds so far: of this process, of its browsers, and of its proxies.
+    """Return the CPU seconds so far: of this process, of its browsers, and of its proxies.
 
     Other children, such as the web that is visited, are left out.
     """
@@ -54,7 +54,7 @@ def _role(child: psutil.Process) -> str:
 
 
 def since(before: Mapping[str, float]) -> dict[str, float]:
-    """What was used since a reading."""
+    """Return the CPU seconds by role since a reading."""
     now = used()
     return {role: max(now[role] - before[role], 0.0) for role in ROLES}
 
@@ -75,11 +75,11 @@ class CpuMeter:
     _step: str = AROUND
 
     def begin(self) -> None:
-        """What was used up to now does not count."""
+        """Start measuring: what was used up to now does not count."""
         self._read()
 
     def turn(self, step: str) -> str:
-        """From now on it is that step's; the one whose it was up to now."""
+        """Attribute the time from now on to `step`; return the step before it."""
         last, now = self._last, self._read()
         sums = self.steps.setdefault(self._step, defaultdict(float))
         for role in ROLES:
@@ -88,11 +88,11 @@ class CpuMeter:
         return before
 
     def per_page(self, step: str, role: str) -> float:
-        """Milliseconds a visit."""
+        """Return the milliseconds a visit."""
         return self.steps.get(step, {}).get(role, 0.0) / max(self.visits, 1) * 1000
 
     def _read(self) -> dict[str, float]:
-        """A reading without what the readings themselves cost."""
+        """Return the CPU seconds by role, without what the readings themselves cost."""
         began = time.process_time()
         self._last = used()
         self._last["worker"] = began - self._own
@@ -101,7 +101,7 @@ class CpuMeter:
 
 
 def metered(meter: CpuMeter) -> type[VisitSteps]:
-    """A kind of `Steps` that tells the meter, which has begun, of each step."""
+    """Return a kind of `VisitSteps` that reports each step to `meter`, which has begun."""
 
     class MeteredSteps(VisitSteps):
         @contextmanager

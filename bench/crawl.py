@@ -234,10 +234,10 @@ async def main() -> None:
     asking = report.parser(__doc__ or "")
     asking.add_argument("--before", metavar="REVISION", default=BEFORE, help='to compare with, or "fresh"')
     asking.add_argument("--rounds", type=int, default=1, metavar="NUMBER", help="how often all is measured")
-    asked = asking.parse_args()
-    urls = manual_pages(QUICK_PAGES if asked.quick else PAGES)
-    with TestWeb.start(real=False, every_kind=True) as web, _checkout(asked.before) as before:
-        rounds = [await _round(urls, web, before) for _ in range(asked.rounds)]
+    arguments = asking.parse_args()
+    urls = manual_pages(QUICK_PAGES if arguments.quick else PAGES)
+    with TestWeb.start(real=False, every_kind=True) as web, _checkout(arguments.before) as before:
+        rounds = [await _round(urls, web, before) for _ in range(arguments.rounds)]
     figures = {name: report.median([each[name] for each in rounds]) for name in rounds[0]}
     targets = {
         "requests_ratio": "<= 1.05", "cpu_of_bare": "<= 1.5", "pages_ratio": ">= 1.3",

@@ -37,7 +37,7 @@ class ArchiveWorkers:
 async def archivists(
     settings: Settings, report: Callable[[Event], None], *, clock: Clock, root: Path | None = None
 ) -> AsyncIterator[ArchiveWorkers]:
-    """A crew with the collection at `root`, or one in a folder that is gone at the end."""
+    """Yield workers for the collection at `root`, or for one in a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
         async with (
             open_collection(root or Path(folder) / "collection", clock=clock) as collection,

@@ -91,12 +91,12 @@ async def _played(urls: Sequence[str], web: TestWeb) -> LoadCost:
 
 async def main() -> None:
     """Run the rounds, by turns; print a table and the figures."""
-    asked = report.arguments(__doc__ or "")
-    urls = manual_pages(QUICK_PAGES if asked.quick else PAGES)
+    arguments = report.arguments(__doc__ or "")
+    urls = manual_pages(QUICK_PAGES if arguments.quick else PAGES)
     load = PageLoad(urls, VISIT, BehaviourSettings(run=()))
     rounds: list[tuple[LoadCost, LoadCost]] = []
     with TestWeb.start(real=False, every_kind=True) as web:
-        for number in range(2 if asked.quick else 5):
+        for number in range(2 if arguments.quick else 5):
             turns = [_played(urls, web), unrecorded(load, web)]
             first = await turns.pop(number % 2)
             second = await turns.pop()

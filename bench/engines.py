@@ -132,7 +132,7 @@ def figures(*, quick: bool, only: str, replayweb: str, collection: str) -> dict[
 def _candidates(layout: Layout, only: str) -> list[SampleCandidate]:
     with closing(open_database(layout, "")) as database:
         rows = database.rows("SELECT * FROM pages WHERE mime = 'text/html' ORDER BY url", {})
-    found = [
+    candidates = [
         SampleCandidate(
             row["page_id"],
             row["url"],
@@ -144,8 +144,8 @@ def _candidates(layout: Layout, only: str) -> list[SampleCandidate]:
         for row in rows
         if only in row["url"]
     ]
-    _PAGES.update({each.page_id: (each.url, each.timestamp) for each in found})
-    return found
+    _PAGES.update({each.page_id: (each.url, each.timestamp) for each in candidates})
+    return candidates
 
 
 async def _share(
@@ -167,10 +167,10 @@ async def _share(
         async def check(page: SampleCandidate) -> None:
             nonlocal good
             async with turns:
-                found = (await checker.check(page)).check
-            good += found.verdict == "good"
-            if found.verdict != "good":
-                print(f"{name}: {found.verdict} {found.score}: {page.url}: {found.reason}")
+                playback_check = (await checker.check(page)).check
+            good += playback_check.verdict == "good"
+            if playback_check.verdict != "good":
+                print(f"{name}: {playback_check.verdict} {playback_check.score}: {page.url}: {playback_check.reason}")
 
         await asyncio.gather(*(check(page) for page in candidates))
     return 100 * good / len(candidates)

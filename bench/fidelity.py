@@ -100,16 +100,16 @@ async def _visited(web: TestWeb, pages: Sequence[str], folder: Path) -> Urls:
     prefix = privilege_prefix(root=os.geteuid() == 0, executable=executable.path)
     process = BrowserProcess([*prefix, *line], home=profile)
     connection = CdpConnection(process.read_fd, process.write_fd)
-    asked: Urls = {}
+    urls_by_page: Urls = {}
     try:
         for page in pages:
             web.clear()
             await _scrolled(web, connection, page)
-            asked[page] = {_FRESH.sub("=", each.url) for each in web.requests()}
+            urls_by_page[page] = {_FRESH.sub("=", each.url) for each in web.requests()}
     finally:
         connection.close()
         await process.close()
-    return asked
+    return urls_by_page
 
 
 async def _scrolled(web: TestWeb, connection: CdpConnection, page: str) -> None:

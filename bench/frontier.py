@@ -56,7 +56,7 @@ def measured(kind: str, folder: Path, size: int, turns: int) -> dict[str, float]
             subject.claim()
             subject.complete()
     for subject in (small, large):
-        subject.kept.close()
+        subject.backend.close()
     show(kind, small, large)
     return {
         f"{kind}_adds_per_s": large.rate("add", BATCH),
@@ -68,12 +68,12 @@ def measured(kind: str, folder: Path, size: int, turns: int) -> dict[str, float]
 
 
 def ratio(small: MeasuredFrontier, large: MeasuredFrontier, what: str) -> float:
-    """How fast the large one is beside the small one, over all turns, checkpoints included."""
+    """Return the large one's speed over the small one's, across all turns, checkpoints included."""
     return sum(small.seconds[what]) / sum(large.seconds[what])
 
 
 def show(kind: str, small: MeasuredFrontier, large: MeasuredFrontier) -> None:
-    """The table."""
+    """Print the table of rates."""
     each = {"add": BATCH, "claim": CLAIMS, "complete": CLAIMS}
     rows = [(kind, f"{large.size:,} URLs", f"{small.size:,} URLs", "ratio")]
     for what, number in each.items():
@@ -86,10 +86,10 @@ def main() -> None:
     """Run the benchmark and print its figures."""
     parser = report.parser(__doc__ or "")
     parser.add_argument("--kind", choices=KINDS, action="append", help="only this kind; all")
-    asked = parser.parse_args()
-    size, turns = QUICK if asked.quick else FULL
+    arguments = parser.parse_args()
+    size, turns = QUICK if arguments.quick else FULL
     figures: dict[str, float] = {}
-    for kind in asked.kind or KINDS:
+    for kind in arguments.kind or KINDS:
         with tempfile.TemporaryDirectory() as folder:
             figures |= measured(kind, Path(folder), size, turns)
     # What the requirements ask of each holds for the worst.

@@ -21,12 +21,12 @@ JOB = "bench"
 
 
 def host_of_number(number: int) -> int:
-    """Which host the URL with that number is of, when the frontier is filled."""
+    """Return the number of the host that the URL with that number is of, when the frontier is filled."""
     return number * 7919 % HOSTS
 
 
 def url_of(number: int, host: int | None = None) -> str:
-    """A URL of usual length; those that a frontier is filled with have numbers from 1 on."""
+    """Return a URL of usual length; URLs that a frontier is filled with have numbers from 1 on."""
     host = host_of_number(number) if host is None else host
     return f"https://www.host{host}.example.org/some/path/of/usual/length/page-{number}.html?section=1"
 
@@ -36,7 +36,7 @@ class FrontierUnderLoad(Protocol):
 
     @property
     def frontier(self) -> Frontier:
-        """What is measured."""
+        """Return the frontier that is measured."""
         ...
 
     def fill(self, size: int, *, done: bool = False) -> None:
@@ -49,7 +49,7 @@ class FrontierUnderLoad(Protocol):
         ...
 
     def bytes(self) -> int:
-        """What the store takes, on disk or in memory."""
+        """Return the bytes that the store takes, on disk or in memory."""
         ...
 
     def close(self) -> None:
@@ -60,11 +60,11 @@ class FrontierUnderLoad(Protocol):
 class MeasuredFrontier:
     """A frontier that is measured."""
 
-    def __init__(self, kept: FrontierUnderLoad, size: int) -> None:
-        self.kept = kept
+    def __init__(self, backend: FrontierUnderLoad, size: int) -> None:
+        self.backend = backend
         self.size = size
-        kept.fill(size)
-        self.bytes = kept.bytes()
+        backend.fill(size)
+        self.bytes = backend.bytes()
         self.known = [url_of(number) for number in range(1, min(size, KNOWN) + 1)]
         self.numbers = count(10 * size)
         self.random = random.Random(size)
@@ -73,7 +73,7 @@ class MeasuredFrontier:
         self.seconds: dict[str, list[float]] = {"add": [], "claim": [], "complete": []}
 
     def batch(self) -> list[NewItem]:
-        """The next URLs to add."""
+        """Return the next URLs to add."""
         known = round(BATCH * KNOWN_SHARE)
         urls = self.random.sample(self.known, known)
         urls += [url_of(next(self.numbers), self.random.randrange(HOSTS)) for _ in range(BATCH - known)]
@@ -83,7 +83,7 @@ class MeasuredFrontier:
     def add(self) -> None:
         """Add a batch."""
         batch = self.batch()
-        self._timed("add", lambda: self.kept.frontier.add(batch, now=self.now))
+        self._timed("add", lambda: self.backend.frontier.add(batch, now=self.now))
 
     def claim(self) -> None:
         """Claim a batch."""
@@ -91,7 +91,7 @@ class MeasuredFrontier:
         self._timed("claim", self._claim)
 
     def _claim(self) -> None:
-        items = self.kept.frontier.claim(now=self.now, worker="bench", limit=CLAIMS)
+        items = self.backend.frontier.claim(now=self.now, worker="bench", limit=CLAIMS)
         assert len(items) == CLAIMS
         self.held += items
 
@@ -102,7 +102,7 @@ class MeasuredFrontier:
 
     def _complete(self, items: list[FrontierItem]) -> None:
         for item in items:
-            assert self.kept.frontier.complete(
+            assert self.backend.frontier.complete(
                 item, now=self.now, outcome="ok", duration=timedelta(seconds=1), stored_bytes=1_000_000
             )
 
@@ -112,5 +112,5 @@ class MeasuredFrontier:
         self.seconds[what].append(time.perf_counter() - started)
 
     def rate(self, what: str, each: int) -> float:
-        """Items a second, over all turns."""
+        """Return the items a second, over all turns."""
         return each * len(self.seconds[what]) / sum(self.seconds[what])

@@ -102,7 +102,7 @@ class RedisKept:
         self.frontier = RedisFrontier(address, server_time=False)
 
     def fill(self, size: int, *, done: bool = False) -> None:
-        """See `Kept.fill`."""
+        """See `FrontierUnderLoad.fill`."""
         job = f"{self._tag}:j1"
         self._client.hset(f"{self._tag}:jobs", JOB, 1)
         self._client.hset(job, mapping={"name": JOB, "began": 0})
@@ -115,7 +115,7 @@ class RedisKept:
             fill([self._tag], [first, last, int(done), HOSTS, VIA, known])
 
     def bytes(self) -> int:
-        """What the server has allocated, without what an empty one has."""
+        """Return the bytes that the server has allocated, less those of an empty server."""
         return self._used() - self._empty
 
     def close(self) -> None:

@@ -48,7 +48,7 @@ class SqliteKept:
         self.frontier = SqliteFrontier(self._path)
 
     def fill(self, size: int, *, done: bool = False) -> None:
-        """See `Kept.fill`."""
+        """See `FrontierUnderLoad.fill`."""
         known = min(size, KNOWN)
         identities = sorted(
             (blake2b(identity_key(url_of(seq)).encode(), digest_size=16).digest(), seq) for seq in range(1, known + 1)
@@ -63,7 +63,7 @@ class SqliteKept:
         store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # noqa: SLF001 as above
 
     def bytes(self) -> int:
-        """The file, its log folded in."""
+        """Return the file's size in bytes; `fill` has merged the WAL into it."""
         return self._path.stat().st_size
 
     def close(self) -> None:

@@ -117,14 +117,14 @@ def prove(log: Iterable[VisitSpan], rules: GapRules, blocks: Iterable[VisitSpan]
 
 
 def _visits(log: Iterable[VisitSpan]) -> dict[str, list[VisitSpan]]:
-    """The visits of each host in the order of their begins, lines of one visit joined."""
-    found: dict[str, dict[object, VisitSpan]] = defaultdict(dict)
+    """Return the visits of each host, ordered by begin; lines of one visit are merged."""
+    visits_by_host: dict[str, dict[object, VisitSpan]] = defaultdict(dict)
     for number, line in enumerate(log):
-        visits = found[line.host]
+        visits = visits_by_host[line.host]
         key = line.visit or number
         known = visits.get(key, line)
         visits[key] = known._replace(begin=min(known.begin, line.begin), end=max(known.end, line.end))
-    return {host: sorted(each.values(), key=lambda visit: visit[1:3]) for host, each in found.items()}
+    return {host: sorted(each.values(), key=lambda visit: visit[1:3]) for host, each in visits_by_host.items()}
 
 
 def _look_at_gaps(host: str, visits: Sequence[VisitSpan], rules: GapRules, proof: GapReport) -> None:
@@ -158,21 +158,21 @@ def _look_at_blocks(
 
 
 def read_log(path: Path) -> list[VisitSpan]:
-    """The lines of a log, or of a file of blocks; blank lines and ``#`` lines are left out.
+    """Read the lines of a log, or of a file of blocks; blank lines and ``#`` lines are left out.
 
     Raises:
         InputError: it cannot be read, or a line is none; the text names it.
     """
-    found = []
+    spans = []
     try:
         with path.open(encoding="utf-8", errors="replace") as lines:
             for number, line in enumerate(lines, start=1):
                 text = line.strip()
                 if text and not text.startswith("#"):
-                    found.append(_span(text, f"{path}, line {number}"))
+                    spans.append(_span(text, f"{path}, line {number}"))
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error
-    return found
+    return spans
 
 
 def _span(text: str, where: str) -> VisitSpan:

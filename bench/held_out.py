@@ -53,20 +53,20 @@ class JudgedPair:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Return ``site: kind``, for output."""
         return f"{self.site}: {self.kind}"
 
     def by_picture(self) -> CopyJudgement:
-        """What `weboid qa compare SEEN SHOWN` says, which has nothing else."""
+        """Judge by the pictures alone, as `weboid qa compare SEEN SHOWN` does."""
         return judge_copy(self.picture)
 
     def by_all(self) -> CopyJudgement:
-        """What `weboid qa` says."""
+        """Judge by pictures, texts and resources, as `weboid qa` does."""
         return judge_copy(self.picture, self.text, self.parts)
 
 
 def judged(pair: HeldOut, *, pixels: bool) -> JudgedPair:
-    """A pair's figures; those of the baseline take as long again."""
+    """Return a pair's figures; `pixels` adds the baseline's, which take as long again."""
     one, other = pair.seen, pair.shown
     return JudgedPair(
         pair.site,
@@ -80,7 +80,7 @@ def judged(pair: HeldOut, *, pixels: bool) -> JudgedPair:
 
 
 def was_fitted_on(site: str) -> bool:
-    """Whether the bound of other text was set with this design in view: half of them, by a hash."""
+    """Return whether the bound of other text was set with this design in view: half of them, by a hash."""
     return bool(sha256(site.encode()).digest()[0] & 1)
 
 
@@ -105,9 +105,9 @@ class VerdictShares:
         return self.rightly / max(self.rightly + self.missed, 1)
 
 
-def shares(rows: Iterable[JudgedPair], said: Callable[[JudgedPair], QaVerdict]) -> VerdictShares:
+def shares(rows: Iterable[JudgedPair], judge: Callable[[JudgedPair], QaVerdict]) -> VerdictShares:
     """Hold what is said of each against its label."""
-    pairs = [(said(row), row.label) for row in rows]
+    pairs = [(judge(row), row.label) for row in rows]
     broken, good = QaVerdict.BROKEN, [verdict for verdict, label in pairs if label is PairLabel.GOOD]
     return VerdictShares(
         rightly=sum(v is broken and each is PairLabel.BROKEN for v, each in pairs),
@@ -119,15 +119,15 @@ def shares(rows: Iterable[JudgedPair], said: Callable[[JudgedPair], QaVerdict]) 
 
 
 def by_pixels(least: float) -> Callable[[JudgedPair], QaVerdict]:
-    """The baseline."""
+    """Return the baseline: a pair is broken when less than the share `least` of its pixels match."""
     return lambda row: QaVerdict.BROKEN if row.pixels < least else QaVerdict.GOOD
 
 
 def best_pixels(rows: Sequence[JudgedPair]) -> tuple[float, VerdictShares]:
-    """The bound that suits the baseline best on the very pairs that it is measured on."""
+    """Return the bound that suits the baseline best on the very pairs it is measured on, and its counts."""
 
-    def middle(found: VerdictShares) -> float:
-        return 2 * found.rightly / (2 * found.rightly + found.wrongly + found.missed)
+    def middle(counts: VerdictShares) -> float:
+        return 2 * counts.rightly / (2 * counts.rightly + counts.wrongly + counts.missed)
 
     bounds = sorted({row.pixels for row in rows} | {1.01})
     scored = [(each, shares(rows, by_pixels(each))) for each in bounds]
@@ -141,12 +141,12 @@ JUDGES: dict[str, Callable[[JudgedPair], QaVerdict]] = {
 }
 
 
-def wrong(rows: Iterable[JudgedPair], said: Callable[[JudgedPair], QaVerdict]) -> list[str]:
-    """Pairs of which broken is said and not meant, or meant and not said."""
+def wrong(rows: Iterable[JudgedPair], judge: Callable[[JudgedPair], QaVerdict]) -> list[str]:
+    """Return the pairs that are called broken and are not, or are broken and not called so."""
     return [
-        f"{row.name} ({row.label}) {said(row)}"
+        f"{row.name} ({row.label}) {judge(row)}"
         for row in rows
-        if (said(row) is QaVerdict.BROKEN) != (row.label is PairLabel.BROKEN)
+        if (judge(row) is QaVerdict.BROKEN) != (row.label is PairLabel.BROKEN)
     ]
 
 
@@ -156,11 +156,11 @@ def figures(*, quick: bool) -> dict[str, float]:
     chosen = read_held_out(sites()[:: _IN_A_HURRY if quick else 1])
     rows = [judged(pair, pixels=True) for pair in chosen]
     least, pixels = best_pixels(rows)
-    lines = {name: shares(rows, said) for name, said in JUDGES.items()}
+    lines = {name: shares(rows, judge) for name, judge in JUDGES.items()}
     decided = [row for row in rows if row.label is not PairLabel.EITHER]
-    lines |= {f"{name}, either left out": shares(decided, said) for name, said in JUDGES.items()}
+    lines |= {f"{name}, either left out": shares(decided, judge) for name, judge in JUDGES.items()}
     unfitted = [row for row in decided if not was_fitted_on(row.site)]
-    lines |= {f"{name}, and fitted half too": shares(unfitted, said) for name, said in JUDGES.items()}
+    lines |= {f"{name}, and fitted half too": shares(unfitted, judge) for name, judge in JUDGES.items()}
     lines[f"pixel-only, its best bound {least:.3f}"] = pixels
     print(f"Held out: {len(rows)} pairs of {len({row.site for row in rows})} pages:\n")
     head = ("judge", "precision", "recall", "rightly", "wrongly", "missed", "good doubted")
@@ -175,8 +175,8 @@ def figures(*, quick: bool) -> dict[str, float]:
         for name, each in lines.items()
     ]
     report.table([head, *cells])
-    for name, said in JUDGES.items():
-        print(f"\nWrong, {name}:", *wrong(rows, said), sep="\n  ")
+    for name, judge in JUDGES.items():
+        print(f"\nWrong, {name}:", *wrong(rows, judge), sep="\n  ")
     print(f"\n{time.process_time() - began:.1f} s of CPU, the baseline's too")
     alone, all_ = (lines[name] for name in JUDGES)
     return {

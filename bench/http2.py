@@ -89,7 +89,7 @@ def compare(folder: Path, count: int, round_trip_ms: int, ports: tuple[int, int]
 
 
 def http1(port: int, certificate: str, paths: Sequence[str]) -> Callable[[], int]:
-    """By our own way out, as many at once as a browser asks for; bytes of the bodies."""
+    """Return a function that loads `paths` by our egress, with a browser's connections, and returns the byte count."""
     settings = EgressSettings(allow=("127.0.0.0/8",), resolve={HOST: f"127.0.0.1:{port}"}, ca_file=certificate)
     egress = Egress(settings, connect_timeout_s=10)
     upstream = UpstreamConnector(egress, ProxySettings(), settings)
@@ -114,7 +114,7 @@ def http1(port: int, certificate: str, paths: Sequence[str]) -> Callable[[], int
 
 
 def ask(upstream: UpstreamConnector, path: str) -> int:
-    """One exchange; bytes of the body."""
+    """Fetch one path; return the size of the body in bytes."""
     connection = upstream.lend((HOST, 443, True))
     connection.send(f"GET {path} HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode())
     data = bytearray()
@@ -129,7 +129,7 @@ def ask(upstream: UpstreamConnector, path: str) -> int:
 
 
 def http2(port: int, certificate: str, paths: Sequence[str], *, at_once: int) -> Callable[[], int]:
-    """On one connection whose windows never close; bytes of the bodies."""
+    """Return a function that loads `paths` on one connection whose windows never close, and returns the byte count."""
     context = ssl.create_default_context(cafile=certificate)
     context.set_alpn_protocols(["h2"])
 
@@ -155,8 +155,8 @@ def converse(sock: ssl.SSLSocket, left: deque[str], at_once: int) -> int:
             stream = spoken.get_next_available_stream_id()
             spoken.send_headers(stream, [*headers, (":path", left.popleft())], end_stream=True)
             under_way += 1
-        if said := spoken.data_to_send():
-            sock.sendall(said)
+        if frames := spoken.data_to_send():
+            sock.sendall(frames)
         for event in spoken.receive_data(sock.recv(65536)):
             if isinstance(event, DataReceived):
                 size += len(event.data)
@@ -211,7 +211,7 @@ def _relay(listener: socket.socket, target: int, delay_s: float) -> None:
 
 
 def start_nginx(folder: Path) -> tuple[subprocess.Popen[bytes], int, int]:
-    """Nginx with one port for HTTP/1.1 and one for HTTP/2; resources of 2 to 50 KB."""
+    """Start nginx with one port for HTTP/1.1 and one for HTTP/2; it serves resources of 2 to 50 KB."""
     www = folder / "www"
     www.mkdir()
     sizes = random.Random(1)

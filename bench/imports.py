@@ -81,14 +81,14 @@ def main() -> None:
         name = "imported-000000000000-000000000000000000000000-crawl.warc.gz"
         began = _own_s()
         with closing(SqliteCaptureIndex(Path(folder, "captures.sqlite"))) as index:
-            found = index_file(file, name, index, bucket="default", min_bytes=1)
+            indexing = index_file(file, name, index, bucket="default", min_bytes=1)
         indexed_s = _own_s() - began
         program = [sys.executable, "-m", "weboid", "import", str(file), "--json"]
         whole_s = _child_s(*program, "--collection", str(Path(folder, "collection")))
         rss_mb = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3
         (line,) = Path(folder, "collection", "reports", "imports.jsonl").read_text().splitlines()
         peer_s = _child_s(str(Path(REFERENCE_PYTHON).with_name("cdxj-indexer")), str(file))
-    records = found.records
+    records = indexing.records
     assert json.loads(line)["records"] == records == 2 * captures
     figures = {
         "import_records_s": records / indexed_s,

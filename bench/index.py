@@ -43,12 +43,12 @@ BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def url_of(page: int, row: int) -> str:
-    """A URL as long as they are on average."""
+    """Return a URL of average length."""
     return f"https://www{page % 997}.example.org/static/assets/{page}/part-{row:04}.html?v={page}"
 
 
 def batch_of(page: int) -> IndexBatch:
-    """What a page's visit brings."""
+    """Return the batch that the visit of a page writes."""
     at = BEGUN + timedelta(seconds=page)
     batch, filename = IndexBatch(), f"weboid-20260101000000-abcdefgh-{page // 500:05}.warc.gz"
     for row in range(ROWS_A_PAGE):
@@ -85,23 +85,23 @@ def batch_of(page: int) -> IndexBatch:
 
 
 def timed(call: Callable[[], object]) -> float:
-    """Seconds."""
+    """Return the seconds that the call takes."""
     begun = time.perf_counter()
     call()
     return time.perf_counter() - begun
 
 
 def write(index: CaptureIndex, batch: IndexBatch) -> None:
-    """One transaction."""
+    """Write the batch in one transaction."""
     with index.transaction():
         batch.write(index)
 
 
 def look(lookup: Lookup, page: int, row: int) -> None:
-    """One look-up, as replay asks for a part of a page."""
-    found = next(lookup.captures(url_of(page, row), BEGUN + timedelta(days=1)), None)
-    assert found is not None
-    assert found.page_id == f"{page:032x}"
+    """Look up one capture, as replay does for a part of a page."""
+    capture = next(lookup.captures(url_of(page, row), BEGUN + timedelta(days=1)), None)
+    assert capture is not None
+    assert capture.page_id == f"{page:032x}"
 
 
 def filled(indexes: dict[str, CaptureIndex], pages: int) -> dict[str, float]:
@@ -114,17 +114,17 @@ def filled(indexes: dict[str, CaptureIndex], pages: int) -> dict[str, float]:
             seconds = timed(partial(write, index, batch))
             spent[name] += seconds
             last[name] += seconds if page >= pages - pages // 10 else 0.0
-    rows, found = pages * ROWS_A_PAGE, {}
+    rows, figures = pages * ROWS_A_PAGE, {}
     for name in indexes:
-        found[f"{name}_rows_per_s"] = rows / spent[name]
-        found[f"{name}_rows_per_s_at_the_end"] = rows / 10 / last[name]
-        found[f"{name}_batch_ms"] = 1000 * spent[name] / pages
-    return found
+        figures[f"{name}_rows_per_s"] = rows / spent[name]
+        figures[f"{name}_rows_per_s_at_the_end"] = rows / 10 / last[name]
+        figures[f"{name}_batch_ms"] = 1000 * spent[name] / pages
+    return figures
 
 
 def looked_up(databases: dict[str, IndexDatabase], pages: int) -> dict[str, float]:
     """Look rows up in both by turns; milliseconds each."""
-    chosen, found = random.Random(1), {}
+    chosen, figures = random.Random(1), {}
     took: dict[str, list[float]] = {name: [] for name in databases}
     lookups = {name: Lookup(database) for name, database in databases.items()}
     for _ in range(LOOKUPS):
@@ -133,13 +133,13 @@ def looked_up(databases: dict[str, IndexDatabase], pages: int) -> dict[str, floa
             took[name].append(timed(partial(look, lookup, page, row)))
     for name, seconds in took.items():
         seconds.sort()
-        found[f"{name}_lookup_ms"] = 1000 * report.median(seconds)
-        found[f"{name}_lookup_p99_ms"] = 1000 * seconds[len(seconds) * 99 // 100]
-    return found
+        figures[f"{name}_lookup_ms"] = 1000 * report.median(seconds)
+        figures[f"{name}_lookup_p99_ms"] = 1000 * seconds[len(seconds) * 99 // 100]
+    return figures
 
 
 def measured(pages: int) -> dict[str, float]:
-    """All figures."""
+    """Measure both indexes; return all figures."""
     with ExitStack() as stack:
         path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "captures.sqlite"
         server = PostgresServer()

@@ -25,17 +25,17 @@ def main() -> None:
     """Run the parts and print their figures."""
     parser = report.parser(__doc__ or "")
     parser.add_argument("--part", choices=PARTS, action="append", help="only this part; all")
-    asked = parser.parse_args()
-    found: dict[str, float] = {}
-    for part in asked.part or PARTS:
+    arguments = parser.parse_args()
+    measurements: dict[str, float] = {}
+    for part in arguments.part or PARTS:
         name = f"bench.links_{part}"
         if find_spec(name) is None:
             print(f"{name} does not exist.")
             continue
-        figures: dict[str, float] = import_module(name).figures(quick=asked.quick)
-        found |= figures
+        figures: dict[str, float] = import_module(name).figures(quick=arguments.quick)
+        measurements |= figures
         print(flush=True)
-    report.figures("links", found)
+    report.figures("links", measurements)
 
 
 if __name__ == "__main__":

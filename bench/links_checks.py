@@ -43,7 +43,7 @@ _MIB = 1 << 20
 
 @contextmanager
 def origin(delay_s: float, certificate: Path | None = None) -> Iterator[dict[str, int]]:
-    """The web, and its ports; with a certificate one of them speaks TLS."""
+    """Run the origin servers and yield their ports by name; with a certificate one of them speaks TLS."""
     command = [sys.executable, "-m", "bench.links_origin", str(delay_s)]
     command += [] if certificate is None else [str(certificate)]
     folder = Path(__file__).resolve().parents[1]
@@ -55,7 +55,7 @@ def origin(delay_s: float, certificate: Path | None = None) -> Iterator[dict[str
 
 
 def url_of(number: int, port: int) -> str:
-    """The URL of that number."""
+    """Return the URL with that number."""
     kind = KINDS[number % len(KINDS)]
     return f"http://n{number % HOSTS}.test:{port}/{kind}/{number}"
 
@@ -63,7 +63,7 @@ def url_of(number: int, port: int) -> str:
 async def _side_by_side(
     one: Callable[[int], Awaitable[None]], seconds: float, at_once: int
 ) -> tuple[float, float, list[int]]:
-    """How many were done a second, and a second of CPU, and the memory on the way.
+    """Return the rate per second, the rate per CPU second, and readings of the memory in bytes.
 
     Counted once as many are done as run at once.
     """
@@ -95,7 +95,7 @@ async def _side_by_side(
 
 
 async def ours(ports: dict[str, int], seconds: float) -> dict[str, float]:
-    """Our prober's figures."""
+    """Measure our prober; return its figures."""
     names = DnsResolver(nameservers=[("127.0.0.1", ports["names"])], hosts={})
     settings = Settings(egress=EgressSettings(allow=("127.0.0.0/8",)), links=LinksSettings(timeout_s=60.0))
     prober = HttpProber(settings, is_own=lambda _: False, names=names)
@@ -103,9 +103,9 @@ async def ours(ports: dict[str, int], seconds: float) -> dict[str, float]:
 
     async def one(number: int) -> None:
         kind = KINDS[number % len(KINDS)]
-        found = await prober.probe(url_of(number, ports["http"]))
-        if found.verdict is not EXPECTED[kind]:
-            wrong[f"{kind}: {found.verdict} {found.note}"] += 1
+        finding = await prober.probe(url_of(number, ports["http"]))
+        if finding.verdict is not EXPECTED[kind]:
+            wrong[f"{kind}: {finding.verdict} {finding.note}"] += 1
 
     began = time.monotonic()
     known = [names.addresses(f"n{number}.test") for number in range(HOSTS)]
@@ -129,7 +129,7 @@ async def ours(ports: dict[str, int], seconds: float) -> dict[str, float]:
 
 
 async def baseline(ports: dict[str, int], seconds: float) -> float:
-    """Requests a second of httpx: one HEAD each, no verdicts, no names."""
+    """Return the requests a second of httpx: one HEAD each, no verdicts, no names."""
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
     async with httpx.AsyncClient(limits=limits, timeout=60.0) as client:
 
@@ -147,24 +147,24 @@ def figures(*, quick: bool) -> dict[str, float]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 16_384)), hard))
     with origin(DELAY_S) as ports:
-        found = uvloop.run(ours(ports, seconds))  # as `weboid links check` does
+        measurements = uvloop.run(ours(ports, seconds))  # as `weboid links check` does
     with origin(DELAY_S) as ports:
         plain = asyncio.run(baseline(ports, seconds / 3))
     # HEAD; HEAD and GET for two of ten; two HEADs for another
-    found["check_requests_ratio"] = found["checks_per_s"] * 1.3 / plain
+    measurements["check_requests_ratio"] = measurements["checks_per_s"] * 1.3 / plain
     report.table(
         [
             ("looks at links", "ours", "httpx, HEAD alone", "target"),
-            ("looks a second", f"{found['checks_per_s']:.0f}", f"{plain:.0f}", ">= 1000"),
-            ("looks a second of one CPU", f"{found['checks_per_cpu_s']:.0f}", "", ""),
-            ("names looked up a second", f"{found['checks_names_per_s']:.0f}", "", ""),
-            ("open connections", f"{found['checks_open_connections']:.0f}", "", "2000"),
-            ("memory, MiB", f"{found['checks_rss_mib']:.0f}", "", ""),
-            ("memory growth", f"{found['checks_rss_growth']:.3f}", "", "<= 0.05"),
-            ("wrong verdicts", f"{found['checks_wrong']:.0f}", "", "0"),
+            ("looks a second", f"{measurements['checks_per_s']:.0f}", f"{plain:.0f}", ">= 1000"),
+            ("looks a second of one CPU", f"{measurements['checks_per_cpu_s']:.0f}", "", ""),
+            ("names looked up a second", f"{measurements['checks_names_per_s']:.0f}", "", ""),
+            ("open connections", f"{measurements['checks_open_connections']:.0f}", "", "2000"),
+            ("memory, MiB", f"{measurements['checks_rss_mib']:.0f}", "", ""),
+            ("memory growth", f"{measurements['checks_rss_growth']:.3f}", "", "<= 0.05"),
+            ("wrong verdicts", f"{measurements['checks_wrong']:.0f}", "", "0"),
         ]
     )
-    return found
+    return measurements
 
 
 if __name__ == "__main__":

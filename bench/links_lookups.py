@@ -42,7 +42,7 @@ _FIGURES = {False: (1_000_000, 20_000, 100_000), True: (200_000, 6_000, 10_000)}
 
 
 def figures(*, quick: bool) -> dict[str, float]:
-    """All figures; a table of them is printed."""
+    """Measure everything, print a table and return the figures."""
     urls, lookups, pages = _FIGURES[quick]
     with tempfile.TemporaryDirectory() as folder:
         with closing(open_registry_store(Layout(Path(folder, "looked")))) as store:
@@ -51,7 +51,7 @@ def figures(*, quick: bool) -> dict[str, float]:
         with closing(open_registry_store(Layout(Path(folder, "imported")))) as store:
             per_minute = bring_in(store, pages)
             of_url, of_ref, of_page = sizes(store)
-    found = {
+    measurements = {
         "page_lookups_per_s": per_s,
         "page_lookup_p99_ms": p99_ms,
         "import_pages_per_minute": per_minute,
@@ -59,16 +59,16 @@ def figures(*, quick: bool) -> dict[str, float]:
         "bytes_per_ref": of_ref,
         "bytes_per_page": of_page,
     }
-    found |= on_postgresql(urls // 4, lookups // 2, pages // 4)
+    measurements |= on_postgresql(urls // 4, lookups // 2, pages // 4)
     targets = {"page_lookups_per_s": ">= 5000", "page_lookup_p99_ms": "< 20", "import_pages_per_minute": ">= 100000"}
     rows = [("registry", "ours", "target")]
-    rows += [(name, f"{value:,.1f}", targets.get(name, "")) for name, value in found.items()]
+    rows += [(name, f"{value:,.1f}", targets.get(name, "")) for name, value in measurements.items()]
     report.table(rows)
-    return found
+    return measurements
 
 
 def fill(store: RegistryStore, count: int) -> None:
-    """So many URLs, three to a page, into an empty registry."""
+    """Write `count` URLs, three to a page, into an empty registry."""
     with store.writing() as rows:
         wiki = ensure_wiki(rows, WIKI, day=DAY)
     with closing(store.engine.raw_connection()) as held:
@@ -163,7 +163,7 @@ def _urls(count: int, hosts: int) -> _Rows:
 
 
 def look(store: RegistryStore, pages: int, count: int) -> tuple[float, float]:
-    """Look-ups of random pages: how many a second, and milliseconds that 99 of 100 take at most."""
+    """Look up random pages; return look-ups per second (best round) and their p99 in ms (median of the rounds)."""
     with store.snapshot() as reader:
         wiki_id = ensure_known(reader)
     chosen = random.Random(1)
@@ -174,23 +174,23 @@ def look(store: RegistryStore, pages: int, count: int) -> tuple[float, float]:
             page_id = chosen.randrange(1, pages + 1)
             begun = time.perf_counter()
             with store.snapshot() as reader:
-                found = page_facts(reader, wiki_id, (page_id,), day=DAY)
+                facts = page_facts(reader, wiki_id, (page_id,), day=DAY)
             times.append(time.perf_counter() - begun)
-            assert len(found[page_id].links) == URLS_A_PAGE
+            assert len(facts[page_id].links) == URLS_A_PAGE
         times.sort()
         taken.append((len(times) / sum(times), times[int(len(times) * 0.99)] * 1_000))
     return max(rate for rate, _ in taken), report.median([p99 for _, p99 in taken])
 
 
 def ensure_known(reader) -> int:  # type: ignore[no-untyped-def]
-    """The number of the wiki."""
+    """Return the id of the wiki."""
     from links.registry.wikis import known_wiki
 
     return known_wiki(reader, WIKI).id
 
 
 def lines(pages: int) -> Iterator[str]:
-    """A file of tabs: three URLs a page, a fifth of them on other pages, too."""
+    """Yield the rows of a tab-separated file: three URLs a page, a fifth of them on other pages, too."""
     chosen = random.Random(2)
     for page in range(1, pages + 1):
         for place in range(URLS_A_PAGE):
@@ -216,7 +216,7 @@ def bring_in(store: RegistryStore, pages: int) -> float:
 
 
 def sizes(store: RegistryStore) -> tuple[float, float, float]:
-    """Bytes of a URL with its share of a host, of a reference, of a page; with their indexes."""
+    """Return the bytes of a URL with its share of a host, of a reference, of a page; with their indexes."""
     with store.reading() as rows:
         count = {
             table: rows.execute(text(f"SELECT count(*) FROM {table}")).scalar_one()
@@ -252,7 +252,7 @@ def sizes(store: RegistryStore) -> tuple[float, float, float]:
 
 
 def on_postgresql(urls: int, lookups: int, pages: int) -> dict[str, float]:
-    """The same there, on fewer rows; each look-up is several questions over a socket."""
+    """Measure the same on PostgreSQL, with fewer rows; each look-up is several queries over a socket."""
     server = PostgresServer()
     try:
         with tempfile.TemporaryDirectory() as folder:
@@ -276,8 +276,8 @@ def on_postgresql(urls: int, lookups: int, pages: int) -> dict[str, float]:
 
 def main() -> None:
     """Print them."""
-    found = figures(quick=report.arguments(__doc__.splitlines()[0]).quick)
-    report.figures("links_lookups", found)
+    measurements = figures(quick=report.arguments(__doc__.splitlines()[0]).quick)
+    report.figures("links_lookups", measurements)
 
 
 if __name__ == "__main__":

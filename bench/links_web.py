@@ -103,7 +103,7 @@ class SimulatedHost:
         flaky: the part of looks that fail for nothing.
         limit_s: asked sooner than so many seconds after the last time, it says 429; 0: never.
         episodes: what happens to it.
-        asked: when the last request to it ended, in seconds.
+        last_request_s: end of the last request to it.
     """
 
     name: str
@@ -111,7 +111,7 @@ class SimulatedHost:
     flaky: float = 0.0
     limit_s: float = 0.0
     episodes: list[FailureEpisode] = field(default_factory=list)
-    asked: float = -math.inf
+    last_request_s: float = -math.inf
 
 
 @dataclass(slots=True)
@@ -126,13 +126,13 @@ class SimulatedLink:
 
     @property
     def plain(self) -> bool:
-        """Whether every look finds a page."""
+        """Return whether every check finds a page."""
         host = self.host
         quiet = not (self.episodes or host.episodes or host.flaky or host.limit_s)
         return quiet and host.base is FINE and self.moved_on == FOR_EVER
 
     def sight(self, moment: float) -> ProbeFinding:
-        """What a look at that moment finds, in days and their parts."""
+        """Return what a check at `moment` finds, in days and their parts."""
         for episode in self.host.episodes:
             if episode.start <= moment < episode.end:
                 return episode.sight
@@ -149,7 +149,7 @@ class SimulatedLink:
 
     @property
     def ends(self) -> list[FailureEpisode]:
-        """When it is gone, in order, as far as anybody who asks could know."""
+        """Return the merged episodes in which it is gone, in order, as far as any client could know."""
         own = [] if self.host.base is BLOCKED else self.episodes
         both = [each for each in (*self.host.episodes, *own) if each.gone]
         merged: list[FailureEpisode] = []
@@ -162,23 +162,23 @@ class SimulatedLink:
 
     @property
     def is_hidden(self) -> bool:
-        """Whether its host refuses even the browser some day: then nobody knows what becomes of it."""
+        """Return whether its host refuses even the browser some day, so that nobody can know its state."""
         return any(each.sight is CHALLENGE for each in self.host.episodes)
 
     def gone_since(self, moment: float) -> float | None:
-        """Since when it is gone at that moment; None when it lives."""
+        """Return the day since which it is gone at `moment` (in days); None when it lives."""
         return next((each.start for each in self.ends if each.start <= moment < each.end), None)
 
 
 def _chance(seed: int, day: int) -> float:
-    """A number between 0 and 1 for a link and a day."""
+    """Return a pseudo-random number between 0 and 1 for a link and a day."""
     mixed = ((seed ^ (day * _MIX)) * _MIX) & _MASK
     mixed ^= mixed >> 29
     return ((mixed * _MIX) & _MASK) / 2**64
 
 
 def web(count: int, seed: int) -> list[SimulatedLink]:
-    """So many links over a quarter as many hosts at most, the same for the same seed."""
+    """Return `count` links over a quarter as many hosts at most, the same for the same seed."""
     rng = random.Random(seed)
     names = max(count // 4, 10)
     weights = [1 / (place + 10) for place in range(names)]
@@ -217,7 +217,7 @@ def _flaky(rng: random.Random, host: SimulatedHost) -> None:
 
 
 def _outages(rng: random.Random, host: SimulatedHost) -> None:
-    """One to four outages of an hour to twelve days, at least two weeks from one another."""
+    """Add one to four outages of an hour to twelve days, at least two weeks from one another."""
     start = rng.uniform(0, 90)
     for _ in range(rng.randint(1, 4)):
         days = rng.choice((rng.uniform(1, 24) / 24, rng.uniform(1, 5), rng.uniform(5, 12)))
@@ -231,14 +231,14 @@ def _flaky_with_outages(rng: random.Random, host: SimulatedHost) -> None:
 
 
 def _bot_refusing(rng: random.Random, host: SimulatedHost) -> None:
-    """Refuses the checker; a tenth of these lose their names some day."""
+    """Make the host refuse the checker; a tenth of these lose their names some day."""
     host.base = BLOCKED
     if rng.random() < 0.1:
         host.episodes.append(FailureEpisode(rng.uniform(0, DAYS), FOR_EVER, NO_NAME, gone=True))
 
 
 def _challenging(rng: random.Random, host: SimulatedHost) -> None:
-    """Refuses the browser, too, or begins to at some day."""
+    """Make the host refuse the browser, too, from the beginning or from some day on."""
     host.episodes.append(FailureEpisode(rng.choice((0.0, rng.uniform(0, DAYS))), FOR_EVER, CHALLENGE))
 
 
@@ -247,7 +247,7 @@ def _rate_limiting(rng: random.Random, host: SimulatedHost) -> None:
 
 
 def _dying(rng: random.Random, host: SimulatedHost) -> None:
-    """Ends some day; a part of them comes back after a month or more."""
+    """Make the host end some day; a part of them comes back after a month or more."""
     start = rng.uniform(0, DAYS)
     end = start + rng.uniform(40, 150) if rng.random() < 0.2 else FOR_EVER
     host.episodes.append(FailureEpisode(start, end, rng.choice(_ENDS_OF_HOSTS), gone=True))
@@ -271,5 +271,5 @@ def _link(rng: random.Random, host: SimulatedHost, number: int) -> SimulatedLink
 
 
 def _apart(one: FailureEpisode, other: FailureEpisode) -> bool:
-    """Whether two weeks lie between them: together they would be an outage longer than any we judge."""
+    """Return whether two weeks lie between them; else they would be one outage longer than any we judge."""
     return one.end + APART_DAYS <= other.start or other.end + APART_DAYS <= one.start

@@ -52,7 +52,7 @@ class YearTally:
 
     Attributes:
         false_dead: links that were called dead, or usurped, while they lived or were away.
-        found: days from the end of each link that was gone to the day it was called so; what was not
+        delays: days from the end of each link that was gone to the day it was called so; what was not
             found at all counts to the year's end.
         hidden: links that were gone for long and not found, at hosts that refuse us.
         revived: days from the return of each link that was called dead to a look that saw it.
@@ -65,7 +65,7 @@ class YearTally:
     """
 
     false_dead: int = 0
-    found: list[float] = field(default_factory=list)
+    delays: list[float] = field(default_factory=list)
     hidden: int = 0
     revived: list[float] = field(default_factory=list)
     requests: int = 0
@@ -78,7 +78,7 @@ class YearTally:
     def join(self, other: "YearTally") -> None:
         """Add what another part of the hosts showed."""
         self.false_dead += other.false_dead
-        self.found += other.found
+        self.delays += other.delays
         self.hidden += other.hidden
         self.revived += other.revived
         self.requests += other.requests
@@ -94,7 +94,7 @@ class SimulatedYear:
 
     def __init__(self, links: list[SimulatedLink], preset: CheckPreset) -> None:
         for link in links:
-            link.host.asked = -math.inf
+            link.host.last_request_s = -math.inf
         self._links = links
         self._preset = preset
         self._tally = YearTally()
@@ -106,7 +106,7 @@ class SimulatedYear:
         self._running: list[tuple[float, CheckTurn[SimulatedLink], ProbeFinding]] = []
         self._called: dict[int, float] = {}  # of the links that are called dead: when
         self._calls: dict[int, list[tuple[float, float]]] = defaultdict(list)  # from when to when
-        self._found: set[tuple[int, float]] = set()
+        self._findings: set[tuple[int, float]] = set()
         self._left: list[int] = []  # of hosts of which enough waits
         self._again = 0.0  # when these are offered again
 
@@ -178,7 +178,7 @@ class SimulatedYear:
     def _ask(self, turn: CheckTurn[SimulatedLink], now: float) -> None:
         host = turn.payload.host
         self._tally.requests += 1
-        gap = now - host.asked
+        gap = now - host.last_request_s
         if gap < _LONG_S:
             self._note_gap(gap)
         if self._plain[turn.url_id]:
@@ -193,14 +193,14 @@ class SimulatedYear:
         tally = self._tally
         if gap < tally.smallest_gap_s:
             tally.smallest_gap_s = gap
-        kept = gap / GAP_S
-        if kept < tally.gap_kept:
-            tally.gap_kept = kept
+        ratio = gap / GAP_S
+        if ratio < tally.gap_kept:
+            tally.gap_kept = ratio
 
     def _end(self, day: int) -> None:
         """End the look that ends first."""
         now, turn, sight = heappop(self._running)
-        turn.payload.host.asked = now
+        turn.payload.host.last_request_s = now
         if self._table.done(turn, now, sight.plain):
             self._book(turn.url_id, sight.plain, now, day)
 
@@ -222,7 +222,7 @@ class SimulatedYear:
             self._due[due].append(number)
 
     def _call(self, number: int, moment: float, *, dead: bool) -> None:
-        """It was called dead, or no longer is."""
+        """Count that a link is called dead, or no longer is, at `moment` (in days)."""
         tally = self._tally
         link = self._links[number]
         if dead:
@@ -230,9 +230,9 @@ class SimulatedYear:
             since = link.gone_since(moment)
             if since is None:
                 tally.false_dead += 1
-            elif (number, since) not in self._found:
-                tally.found.append(moment - since)
-                self._found.add((number, since))
+            elif (number, since) not in self._findings:
+                tally.delays.append(moment - since)
+                self._findings.add((number, since))
         elif number in self._called:
             called = self._called.pop(number)
             self._calls[number].append((called, moment))
@@ -246,21 +246,21 @@ class SimulatedYear:
         for each in link.ends:
             end = min(each.end, DAYS)
             known = any(start < each.start < until for start, until in calls)  # it went, still called
-            if end - each.start <= LIMIT_DAYS or known or (number, each.start) in self._found:
+            if end - each.start <= LIMIT_DAYS or known or (number, each.start) in self._findings:
                 continue
             if link.is_hidden:
                 self._tally.hidden += 1
             elif number not in self._called:
-                self._tally.found.append(end - each.start)
+                self._tally.delays.append(end - each.start)
 
 
 def year(links: list[SimulatedLink], preset: CheckPreset) -> YearTally:
-    """What a year of these links shows."""
+    """Simulate a year of these links; return its counts."""
     return SimulatedYear(links, preset).run()
 
 
 def years(count: int, names: Sequence[str], *, seed: int = 7) -> dict[str, YearTally]:
-    """A year of so many links by each preset; a process a core takes a part of the hosts."""
+    """Simulate a year of `count` links by each preset; a process a core takes a part of the hosts."""
     _links[:] = web(count, seed)
     cores = os.cpu_count() or 1
     parts = [(name, part, cores) for name in names for part in range(cores)]
@@ -268,18 +268,18 @@ def years(count: int, names: Sequence[str], *, seed: int = 7) -> dict[str, YearT
     with ProcessPoolExecutor(cores, get_context("fork"), gc.disable) as pool:
         tallies = list(pool.map(_share, parts))
     gc.unfreeze()
-    found = {name: YearTally() for name in names}
+    tally_by_preset = {name: YearTally() for name in names}
     for (name, _, _), tally in zip(parts, tallies, strict=True):
-        found[name].join(tally)
+        tally_by_preset[name].join(tally)
     _links.clear()
-    return found
+    return tally_by_preset
 
 
 _links: list[SimulatedLink] = []  # for the processes, which are born with it
 
 
-def _share(asked: tuple[str, int, int]) -> YearTally:
-    name, part, parts = asked
+def _share(task: tuple[str, int, int]) -> YearTally:
+    name, part, parts = task
     mine = [link for link in _links if bucket_of(link.host.name) % parts == part]
     return year(mine, PRESETS[name])
 
@@ -292,15 +292,15 @@ def figures(*, quick: bool) -> dict[str, float]:
     theirs = years(few, ["iabot"])["iabot"]
     seconds = time.perf_counter() - started
     print(f"A simulated year of {count:,} links ({few:,} by iabot), in {seconds:.0f} s:")
-    found, late = _days(ours.found), _days(theirs.found)
+    delays, late = _days(ours.delays), _days(theirs.delays)
     scale = count / few
     report.table(
         [
             ("", "default", "iabot", "target"),
             ("false_dead", f"{ours.false_dead}", f"{theirs.false_dead * scale:,.0f}", "0"),
-            ("dead_found_days", *(f"{days[-1]:.1f}" for days in (found, late)), "28"),
-            ("… of half of them", *(f"{days[len(days) // 2]:.1f}" for days in (found, late)), ""),
-            ("links gone", f"{len(found):,}", f"{len(late) * scale:,.0f}", ""),
+            ("dead_found_days", *(f"{days[-1]:.1f}" for days in (delays, late)), "28"),
+            ("… of half of them", *(f"{days[len(days) // 2]:.1f}" for days in (delays, late)), ""),
+            ("links gone", f"{len(delays):,}", f"{len(late) * scale:,.0f}", ""),
             ("… hidden by refusals", f"{ours.hidden:,}", f"{theirs.hidden * scale:,.0f}", ""),
             ("revived_found_days", *(f"{_days(t.revived)[-1]:.1f}" for t in (ours, theirs)), ""),
             ("looks", f"{ours.requests:,}", f"{theirs.requests * scale:,.0f}", ""),
@@ -311,8 +311,8 @@ def figures(*, quick: bool) -> dict[str, float]:
     )
     return {
         "false_dead": ours.false_dead,
-        "dead_found_days": found[-1],
-        "dead_found_days_median": found[len(found) // 2],
+        "dead_found_days": delays[-1],
+        "dead_found_days_median": delays[len(delays) // 2],
         "revived_found_days": _days(ours.revived)[-1],
         "year_looks_per_link": ours.requests / count,
         "host_gap_kept": ours.gap_kept,
@@ -322,8 +322,8 @@ def figures(*, quick: bool) -> dict[str, float]:
     }
 
 
-def _days(found: Sequence[float]) -> list[float]:
-    return sorted(found) or [0.0]
+def _days(delays: Sequence[float]) -> list[float]:
+    return sorted(delays) or [0.0]
 
 
 if __name__ == "__main__":

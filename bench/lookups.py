@@ -53,7 +53,7 @@ def build(path: Path, rows: int) -> None:
 
 
 def _place(page: int) -> tuple[str, str, datetime]:
-    """URL, replay key and moment of a page; every tenth is the one that is captured often."""
+    """Return URL, replay key and time of a page; every tenth is the one that is captured often."""
     at = BEGUN + timedelta(seconds=page)
     if page % 10 == 0:
         return OFTEN, _OFTEN_KEY, at
@@ -86,7 +86,7 @@ def _pages(pages: int) -> Iterator[tuple[Any, ...]]:
 
 
 def questions(index: CaptureLookup, pages: int) -> Callable[[random.Random], None]:
-    """One question, drawn by the generator."""
+    """Return a function that makes one look-up, drawn by the given generator."""
 
     def ask(chosen: random.Random) -> None:
         page = chosen.randrange(pages)
@@ -98,9 +98,9 @@ def questions(index: CaptureLookup, pages: int) -> Callable[[random.Random], Non
             part = chosen.randrange(PARTS - 1)
             assert next(index.captures(f"{url}/{part}.png", at + timedelta(days=1)), None)
         elif kind < 0.75:
-            found = index.page(url, at + timedelta(seconds=chosen.choice((0, 5))))
-            assert found is not None
-            assert index.artifact(found, ArtifactKind.DOM) is not None
+            page_facts = index.page(url, at + timedelta(seconds=chosen.choice((0, 5))))
+            assert page_facts is not None
+            assert index.artifact(page_facts, ArtifactKind.DOM) is not None
         else:
             assert index.page(f"{url}/never", at) is None
             assert next(index.captures(f"{url}/never.png", at), None) is None
@@ -109,7 +109,7 @@ def questions(index: CaptureLookup, pages: int) -> Callable[[random.Random], Non
 
 
 def lookup_us(rows: int) -> float:
-    """Microseconds a look-up in an index of so many captures; the median of twenty rounds."""
+    """Return the microseconds a look-up in an index of so many captures; the median of twenty rounds."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "captures.sqlite"
         build(path, rows)
@@ -127,7 +127,7 @@ def lookup_us(rows: int) -> float:
 
 
 def lookup_figures(rows: int) -> dict[str, float]:
-    """Both times and their ratio."""
+    """Measure a small and a large index; return both times in microseconds and their ratio."""
     small, large = lookup_us(SMALL), lookup_us(rows)
     return {"lookup_us_small": small, "lookup_us_large": large, "lookup_rows": rows, "lookup_ratio": large / small}
 
@@ -135,15 +135,15 @@ def lookup_figures(rows: int) -> dict[str, float]:
 def main() -> None:
     """Print the figures."""
     options = report.arguments(__doc__ or "")
-    found = lookup_figures(QUICK if options.quick else FULL)
-    large, small = found["lookup_us_large"], found["lookup_us_small"]
+    figures = lookup_figures(QUICK if options.quick else FULL)
+    large, small = figures["lookup_us_large"], figures["lookup_us_small"]
     report.table(
         [
-            ("", f"{found['lookup_rows']:,.0f} rows", f"{SMALL:,} rows", "ratio"),
-            ("us a look-up", f"{large:.1f}", f"{small:.1f}", f"{found['lookup_ratio']:.2f}"),
+            ("", f"{figures['lookup_rows']:,.0f} rows", f"{SMALL:,} rows", "ratio"),
+            ("us a look-up", f"{large:.1f}", f"{small:.1f}", f"{figures['lookup_ratio']:.2f}"),
         ]
     )
-    report.figures("lookups", found)
+    report.figures("lookups", figures)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ SHORT = 1 << 16  # a body up to here goes out in one piece with its head
 
 
 def body_of(size: int, key: bytes, noise: bytes) -> Iterator[bytes | memoryview]:
-    """`size` bytes that no compressor shortens and no two keys share; most of them not copied."""
+    """Yield `size` bytes that no compressor shortens and no two keys share; most of them are not copied."""
     stamp = hashlib.sha256(key).digest()
     first = min(size - len(stamp), SHORT)
     yield stamp + noise[:first]

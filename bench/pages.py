@@ -72,7 +72,7 @@ class LoadCost:
 
 @contextmanager
 def timing(meter: cpu.CpuMeter | None) -> Iterator[LoadCost]:
-    """What is done within, without the starting and ending of processes."""
+    """Yield the cost of the block, set at its end; callers start and end processes outside of it."""
     took = LoadCost()
     if meter is not None:
         meter.begin()
@@ -86,7 +86,7 @@ def timing(meter: cpu.CpuMeter | None) -> Iterator[LoadCost]:
 async def unarchived(
     load: PageLoad, web: TestWeb, at_a_time: int = AT_A_TIME, meter: cpu.CpuMeter | None = None
 ) -> LoadCost:
-    """What the pages take in the same browser, straight from the web."""
+    """Load the pages in the same browser, straight from the web; return the cost."""
     settings = Settings()
     executable = find_browser()
     todo = iter(load.urls)
@@ -119,7 +119,7 @@ def archive_settings(load: PageLoad, web: TestWeb, at_a_time: int) -> Settings:
 async def archived(
     load: PageLoad, web: TestWeb, at_a_time: int = AT_A_TIME, meter: cpu.CpuMeter | None = None
 ) -> LoadCost:
-    """What the pages take through frontier, browser, proxy, disk and index."""
+    """Archive the pages through frontier, browser, proxy, disk and index; return the cost."""
     settings = archive_settings(load, web, at_a_time)
     done: list[PageDone] = []
 
@@ -146,33 +146,33 @@ class LoadComparison:
 
     @property
     def ratio(self) -> float:
-        """Of pages a minute, the median of the rounds."""
+        """Return the ratio of pages a minute, archived over unarchived: the median of the rounds."""
         pairs = zip(self.ours, self.plain, strict=True)
         return report.median([plain.seconds / ours.seconds for ours, plain in pairs])
 
     def per_minute(self, side: Sequence[LoadCost]) -> float:
-        """Pages a minute, the median of the rounds."""
+        """Return the pages a minute, the median of the rounds."""
         return report.median([self.pages / took.seconds * 60 for took in side])
 
     def cpu_s(self, side: Sequence[LoadCost], role: str) -> float:
-        """CPU seconds a page of that role."""
+        """Return the CPU seconds a page of that role."""
         return sum(took.cpu[role] for took in side) / (self.pages * len(side))
 
 
 async def compare(loads: Sequence[PageLoad], web: TestWeb) -> LoadComparison:
-    """One round a load; every other one begins with the other side."""
-    found = LoadComparison(len(loads[0].urls))
+    """Run one round for each load; every other one begins with the other side."""
+    comparison = LoadComparison(len(loads[0].urls))
     for number, load in enumerate(loads):
         for archiving in (True, False) if number % 2 else (False, True):
             if archiving:
-                found.ours.append(await archived(load, web))
+                comparison.ours.append(await archived(load, web))
             else:
-                found.plain.append(await unarchived(load, web))
-    return found
+                comparison.plain.append(await unarchived(load, web))
+    return comparison
 
 
 async def by_step(load: PageLoad, web: TestWeb) -> tuple[cpu.CpuMeter, cpu.CpuMeter]:
-    """CPU seconds by step, archived and not, of pages visited one at a time."""
+    """Measure the CPU seconds by step, archived and not, of pages visited one at a time."""
     meters = (cpu.CpuMeter(), cpu.CpuMeter())
     for meter, make in zip(meters, (archived, unarchived), strict=True):
         with patch("render.visit.VisitSteps", cpu.metered(meter)):
@@ -182,7 +182,7 @@ async def by_step(load: PageLoad, web: TestWeb) -> tuple[cpu.CpuMeter, cpu.CpuMe
 
 
 def galleries(web: TestWeb, rounds: range, pages: int, *, view_only: bool = False) -> list[PageLoad]:
-    """Loads of galleries; no page is used twice, so nothing is cached or known."""
+    """Return loads of galleries; no page is used twice, so nothing is cached or known."""
     visiting = VIEW_ONLY if view_only else WHOLE
     behaviours = BehaviourSettings(run=()) if view_only else BehaviourSettings()
     return [
@@ -194,13 +194,13 @@ def galleries(web: TestWeb, rounds: range, pages: int, *, view_only: bool = Fals
 def tell(kinds: dict[str, LoadComparison]) -> None:
     """Print speed and CPU of each kind."""
     rows = [("pages a minute, 4 at a time", "archived", "not archived", "ratio")]
-    for name, found in kinds.items():
-        ours, plain = found.per_minute(found.ours), found.per_minute(found.plain)
-        rows.append((name, f"{ours:.0f}", f"{plain:.0f}", f"{found.ratio:.2f}"))
+    for name, comparison in kinds.items():
+        ours, plain = comparison.per_minute(comparison.ours), comparison.per_minute(comparison.plain)
+        rows.append((name, f"{ours:.0f}", f"{plain:.0f}", f"{comparison.ratio:.2f}"))
     rows.append(("CPU seconds a page", "archived", "not archived", "ratio"))
-    for name, found in kinds.items():
+    for name, comparison in kinds.items():
         for role in cpu.ROLES:
-            ours, plain = found.cpu_s(found.ours, role), found.cpu_s(found.plain, role)
+            ours, plain = comparison.cpu_s(comparison.ours, role), comparison.cpu_s(comparison.plain, role)
             share = f"{ours / plain:.2f}" if plain > 0 else "-"
             rows.append((f"{name}: {role}", f"{ours:.3f}", f"{plain:.3f}", share))
     report.table(rows)
@@ -237,12 +237,12 @@ async def main() -> None:
     tell_steps(*meters)
     figures: dict[str, float] = {}
     for name, prefix in (("real", "real_"), ("gallery", ""), ("whole", "whole_")):
-        found = kinds[name]
-        figures[RATIOS[name]] = found.ratio
-        figures[f"{prefix}pages_per_minute"] = found.per_minute(found.ours)
-        figures[f"{prefix}unarchived_pages_per_minute"] = found.per_minute(found.plain)
+        comparison = kinds[name]
+        figures[RATIOS[name]] = comparison.ratio
+        figures[f"{prefix}pages_per_minute"] = comparison.per_minute(comparison.ours)
+        figures[f"{prefix}unarchived_pages_per_minute"] = comparison.per_minute(comparison.plain)
         for role in cpu.ROLES:
-            figures[f"{prefix}{role}_cpu_s"] = found.cpu_s(found.ours, role)
+            figures[f"{prefix}{role}_cpu_s"] = comparison.cpu_s(comparison.ours, role)
     report.figures("pages", figures)
 
 

@@ -44,14 +44,14 @@ def picture_match(seen: bytes, shown: bytes) -> float:
 
 
 def text_match(seen: str, shown: str) -> float:
-    """One minus the edit distance of the texts' beginnings over the longer one's length."""
+    """Return one minus the edit distance of the texts' beginnings over the longer one's length."""
     one, other = seen[:_MOST_CHARACTERS], shown[:_MOST_CHARACTERS]
     longest = max(len(one), len(other))
     return 1 - distance(one, other) / longest if longest else 1.0
 
 
 def distance(one: str, other: str) -> int:
-    """How many letters must be put in, taken out or replaced; a row of the table at a time.
+    """Return the edit distance (insertions, deletions, substitutions), computed a row at a time.
 
     >>> distance("kitten", "sitting")
     3
@@ -68,7 +68,7 @@ def distance(one: str, other: str) -> int:
 
 
 def _packed(image: Bytes) -> NDArray[np.uint32]:
-    """Each pixel as one number."""
+    """Return each pixel as one number."""
     return image.view(np.uint32)[..., 0]
 
 
@@ -82,7 +82,7 @@ def _distances(one: Bytes, other: Bytes) -> Pixels:
 
 
 def _smoothed(one: Bytes, other: Bytes, rows: Places, columns: Places) -> NDArray[np.bool_]:
-    """Which of the pixels belong to a smoothed edge of `one`.
+    """Return which of the pixels belong to a smoothed edge of `one`.
 
     Such a pixel has a darker and a brighter neighbour, at most two neighbours of its own brightness, and
     the darkest or the brightest of them lies in an even area in both pictures.
@@ -97,16 +97,16 @@ def _smoothed(one: Bytes, other: Bytes, rows: Places, columns: Places) -> NDArra
     pick = np.arange(rows.size)
     possible = (equal <= 2) & (inside[darkest, pick] < 0) & (inside[brightest, pick] > 0)
     steps = np.array(_AROUND)
-    found = np.zeros(rows.size, dtype=bool)
+    mask = np.zeros(rows.size, dtype=bool)
     for chosen in (darkest, brightest):
-        asked = np.flatnonzero(possible & ~found)
-        y, x = rows[asked] + steps[chosen[asked], 0], columns[asked] + steps[chosen[asked], 1]
-        found[asked] = _even(one, y, x) & _even(other, y, x)
-    return found
+        indices = np.flatnonzero(possible & ~mask)
+        y, x = rows[indices] + steps[chosen[indices], 0], columns[indices] + steps[chosen[indices], 1]
+        mask[indices] = _even(one, y, x) & _even(other, y, x)
+    return mask
 
 
 def _even(image: Bytes, rows: Places, columns: Places) -> NDArray[np.bool_]:
-    """Which pixels have at least three neighbours of the very same colour; an edge counts for one."""
+    """Return which pixels have at least three neighbours of the very same colour; an edge counts for one."""
     packed = np.pad(_packed(image), 1)  # no pixel is 0: all are opaque
     own = packed[rows + 1, columns + 1]
     around = np.stack([packed[rows + 1 + y, columns + 1 + x] for y, x in _AROUND])

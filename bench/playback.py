@@ -63,7 +63,7 @@ collections: {c: {index: %s, archive_paths: %s}}
 
 
 def build(folder: Path, images: int, pages: int) -> None:
-    """A collection of images and pages, and stock's view of it."""
+    """Build a collection of images and pages, with an index and a configuration for stock pywb."""
     noise = random.Random(1)
     with closing(CollectionBuilder(folder)) as builder:
         for number in range(images):
@@ -87,7 +87,7 @@ def build(folder: Path, images: int, pages: int) -> None:
 
 
 def page_of(noise: random.Random, number: int) -> str:
-    """100 KB of HTML as articles have it: paragraphs, links, lists, images, some style."""
+    """Return 100 KB of HTML as articles have it: paragraphs, links, lists, images, some style."""
     words = [f"{noise.getrandbits(40):x}" for _ in range(400)]
     parts = [f"<!DOCTYPE html><html><head><title>{number}</title><style>p{{color:#222}}</style><body>"]
     size = 0
@@ -117,7 +117,7 @@ class BenchServer:
     prefix: str
 
     def cpu(self) -> float:
-        """CPU seconds of it and of its children so far."""
+        """Return the CPU seconds of it and of its children so far."""
         total = 0.0
         for each in (self.process, *self.process.children(recursive=True)):
             spent = each.cpu_times()
@@ -125,17 +125,17 @@ class BenchServer:
         return total
 
     def images(self, count: int) -> list[str]:
-        """The addresses of the images."""
+        """Return the addresses of the images."""
         return [f"{self.prefix}im_/{SITE}/i{number}.png" for number in range(count)]
 
     def pages(self, count: int) -> list[str]:
-        """The addresses of the pages."""
+        """Return the addresses of the pages."""
         return [f"{self.prefix}/{SITE}/p{number}" for number in range(count)]
 
 
 @contextmanager
 def ours(folder: Path) -> Iterator[BenchServer]:
-    """Replay, one process and its makers."""
+    """Run our replay, one process and its makers."""
     command = [sys.executable, "-m", "playback.replay", "--collection", str(folder)]
     command += ["--front-origin", "http://front.example"]
     with _started(command) as process:
@@ -146,7 +146,7 @@ def ours(folder: Path) -> Iterator[BenchServer]:
 
 @contextmanager
 def stock(folder: Path) -> Iterator[BenchServer]:
-    """Stock pywb, one process."""
+    """Run stock pywb, one process."""
     port = free_port()
     command = [str(find_pywb_python()), "-c", _WAYBACK, "-p", str(port), "-b", "127.0.0.1"]
     with _started([*command, "-d", str(folder)]) as process:
@@ -216,17 +216,17 @@ class PlaybackRounds:
     stock: list[ClientRun] = field(default_factory=list)
 
     def ratio(self) -> float:
-        """Answers per CPU second, ours over stock's of the same round."""
+        """Return the answers per CPU second, ours over stock's of the same round: the median."""
         pairs = zip(self.ours, self.stock, strict=True)
         return report.median([mine.a_core_second / its.a_core_second for mine, its in pairs])
 
     def of(self, which: list[ClientRun], name: str) -> float:
-        """The median of a figure."""
+        """Return the median of a figure."""
         return report.median([getattr(each, name) for each in which])
 
 
 def serving(folder: Path, *, rounds: int, images: int, pages: int, count: int) -> dict[str, float]:
-    """Images and pages, from both."""
+    """Measure images and pages, from both."""
     figures: dict[str, float] = {}
     by_turns = PlaybackRounds()
     with ours(folder) as mine, stock(folder) as its:
@@ -254,7 +254,7 @@ def serving(folder: Path, *, rounds: int, images: int, pages: int, count: int) -
 
 
 async def playable(captures: int) -> dict[str, float]:
-    """Seconds from the last byte at the proxy's client to the first answer of replay."""
+    """Measure the seconds from the last byte at the proxy's client to the first answer of replay."""
     took = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "collection"
@@ -296,22 +296,22 @@ def main() -> None:
         figures = size(folder, images=images, pages=pages)
     figures |= asyncio.run(playable(40 if quick else 200))
     figures |= lookup_figures(QUICK if quick else FULL)
-    told = {key: f"{value:,.2f}" for key, value in figures.items()}
+    cells = {key: f"{value:,.2f}" for key, value in figures.items()}
     report.table(
         [
             ("", "ours", "stock pywb", "ratio or target"),
-            ("images a second and core (50 KB)", told["image_rps_per_core"],
-             told["stock_image_rps_per_core"], told["image_rps_ratio"]),
-            ("  a second, 4 connections, one process", told["image_rps"], told["stock_image_rps"], ""),
-            ("  ms an image, median", told["image_ms"], told["stock_image_ms"], ""),
-            ("unchanged (304) a second and core", told["not_modified_rps_per_core"], "", ""),
-            ("page of 100 KB, cold: ms", told["page_cold_ms"], told["stock_page_ms"], "< 50"),
-            ("    CPU ms", told["page_cold_cpu_ms"], told["stock_page_cpu_ms"], ""),
-            ("  warm: ms", told["page_warm_ms"], "", "< 5"),
-            ("  after a restart, from files", told["page_restarted_ms"], "", ""),
-            ("captured to playable, p95: s", told["playable_p95_s"], "", "< 1"),
-            (f"look-up at {figures['lookup_rows']:,.0f} captures: µs", told["lookup_us_large"], "", ""),
-            (f"  over that at {SMALL:,}", told["lookup_ratio"], "", "flat"),
+            ("images a second and core (50 KB)", cells["image_rps_per_core"],
+             cells["stock_image_rps_per_core"], cells["image_rps_ratio"]),
+            ("  a second, 4 connections, one process", cells["image_rps"], cells["stock_image_rps"], ""),
+            ("  ms an image, median", cells["image_ms"], cells["stock_image_ms"], ""),
+            ("unchanged (304) a second and core", cells["not_modified_rps_per_core"], "", ""),
+            ("page of 100 KB, cold: ms", cells["page_cold_ms"], cells["stock_page_ms"], "< 50"),
+            ("    CPU ms", cells["page_cold_cpu_ms"], cells["stock_page_cpu_ms"], ""),
+            ("  warm: ms", cells["page_warm_ms"], "", "< 5"),
+            ("  after a restart, from files", cells["page_restarted_ms"], "", ""),
+            ("captured to playable, p95: s", cells["playable_p95_s"], "", "< 1"),
+            (f"look-up at {figures['lookup_rows']:,.0f} captures: µs", cells["lookup_us_large"], "", ""),
+            (f"  over that at {SMALL:,}", cells["lookup_ratio"], "", "flat"),
         ]
     )  # fmt: skip
     report.figures("playback", figures)

@@ -25,7 +25,7 @@ class ReplayClient:
         self._socket: socket.socket | None = None
 
     def get(self, path: str, etag: str = "") -> tuple[int, dict[str, str], bytes]:
-        """Status, headers and body."""
+        """Return status, headers and body."""
         client = self._socket or self._open()
         known = f"If-None-Match: {etag}\r\n" if etag else ""
         client.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{self._address[1]}\r\n{known}\r\n".encode())
@@ -72,7 +72,7 @@ class ReplayClient:
 
 
 def check(path: str, status: int, expected: int) -> None:
-    """Nothing else than what was expected is measured."""
+    """Raise ConnectionError for an unexpected status, so that nothing else is measured."""
     if status != expected:
         raise ConnectionError(f"{status} for {path}")
 

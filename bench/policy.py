@@ -21,22 +21,22 @@ LOOK_UPS = 5_000
 
 
 def hosts(count: int) -> Iterator[str]:
-    """Hosts, as most spam lists have them."""
+    """Return hosts, as most spam lists have them."""
     return (f"host{number:x}.spam{number % 977}.example" for number in range(count))
 
 
 def prefixes(count: int) -> Iterator[str]:
-    """Folders of fewer hosts."""
+    """Return folders of fewer hosts."""
     return (f"site{number % 50_000}.example/dir{number:x}/" for number in range(count))
 
 
 def fragments(count: int) -> Iterator[str]:
-    """A hundredth as many lines of MediaWiki's Spam blacklist."""
+    """Return ``count // 100`` lines in the form of MediaWiki's Spam blacklist."""
     return (rf"\bspam{number:x}-casino[0-9]*\.(?:com|net)\b" for number in range(count // 100))
 
 
 def urls(count: int) -> list[str]:
-    """URLs of which some are named."""
+    """Return URLs of which some are named."""
     rng = random.Random(1)
     kinds = (
         lambda: f"https://www.host{(n := rng.randrange(count)):x}.spam{n % 977}.example/a/b?c=d",
@@ -57,19 +57,19 @@ def measure(folder: Path, name: str, lines: Iterator[str], count: int) -> dict[s
     targets = list(urls(count))
     lists.refusing(targets[0])
     began = time.process_time()
-    found = sum(lists.refusing(target) is not None for target in targets)
+    refusals = sum(lists.refusing(target) is not None for target in targets)
     each = (time.process_time() - began) / len(targets)
     memory = _memory_mb() - before
     print(
         f"{name:<16} {lists.lines:>9,} lines  read in {took:6.1f} s  {memory:5.0f} MB"
-        f"  look-up {each * 1e6:6.1f} us  {found} of {len(targets)} found"
+        f"  look-up {each * 1e6:6.1f} us  {refusals} of {len(targets)} found"
     )
     stem = name.partition(".")[0]
     return {f"{stem}_read_s": round(took, 2), f"{stem}_us": round(each * 1e6, 1)}
 
 
 def _memory_mb() -> float:
-    """What the process holds in memory now."""
+    """Return the resident memory of the process in MB."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 1e6
 
 

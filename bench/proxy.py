@@ -41,7 +41,7 @@ REFERENCE_PYTHON = str(ROOT / ".cache/reference/bin/python")  # other programs: 
 
 @contextmanager
 def child(*arguments: str, first: str = "", python: str = sys.executable) -> Iterator[str]:
-    """A Python process of ours that prints one line when ready and ends with its input."""
+    """Run a Python process that prints one line when ready and ends with its input; yield that line."""
     process = subprocess.Popen(
         [python, "-m", *arguments],
         stdin=subprocess.PIPE,
@@ -77,7 +77,7 @@ class ProxyLoad:
         self.same = same
 
     def arguments(self, port: int, auth: str, target: tuple[str, int], key: str) -> list[str]:
-        """The client's command line, after ``python -m bench.proxy_client``."""
+        """Return the client's arguments, after ``python -m bench.proxy_client``."""
         numbers = (port, auth, *target, self.size, self.count, self.connections, key)
         return [*map(str, numbers), str(int(self.same))]
 
@@ -99,7 +99,7 @@ async def fetch(load: ProxyLoad, port: int, auth: str, target: tuple[str, int], 
 
 
 def settings(origin: int, certificate: Path) -> Settings:
-    """Ours, with the origin's name resolved to this machine."""
+    """Return our settings, with the origin's name resolved to this machine."""
     return Settings(
         egress=EgressSettings(allow=("127.0.0.0/8",), resolve={HOST: f"127.0.0.1:{origin}"}, ca_file=str(certificate)),
         proxy=ProxySettings(disk_reserve_bytes=0),
@@ -108,7 +108,7 @@ def settings(origin: int, certificate: Path) -> Settings:
 
 @contextmanager
 def our_proxy(folder: Path, name: str, chosen: Settings) -> Iterator[ProxyClient]:
-    """One of our proxies on the collection `folder`."""
+    """Run one of our proxies on the collection `folder`; yield its client."""
     control = folder / f"{name}.sock"
     arguments = ("proxy", "--collection", str(folder), "--control", str(control))
     with child(*arguments, first=json.dumps(asdict(chosen))) as ready:
@@ -132,7 +132,7 @@ class ProxyRun:
 
 
 async def ours(load: ProxyLoad, folder: Path, origin: int, certificate: Path, key: str) -> ProxyRun:
-    """The load through our proxy, seal included."""
+    """Run the load through our proxy, seal included."""
     with our_proxy(folder, "p", settings(origin, certificate)) as client:
         process = psutil.Process((await client.status())["pid"])
         async with client.visit("bench", bucket="default") as visit:
@@ -148,7 +148,7 @@ async def ours(load: ProxyLoad, folder: Path, origin: int, certificate: Path, ke
 
 
 async def stock(load: ProxyLoad, folder: Path, origin: int, key: str) -> ProxyRun:
-    """The load through stock warcprox, until its WARC holds all bodies."""
+    """Run the load through stock warcprox, until its WARC holds all bodies."""
     with child("bench.stock_warcprox", str(folder), python=REFERENCE_PYTHON) as line:
         port, pid = map(int, line.split())
         process = psutil.Process(pid)
@@ -162,13 +162,13 @@ async def stock(load: ProxyLoad, folder: Path, origin: int, key: str) -> ProxyRu
 
 
 async def bare(load: ProxyLoad, origin: int, certificate: Path, key: str) -> float:
-    """Seconds for the load through a relay that keeps nothing."""
+    """Return the seconds for the load through a relay that keeps nothing."""
     with child("bench.relay", str(certificate)) as port:
         return await fetch(load, int(port), "-", ("127.0.0.1", origin), key)
 
 
 def cpu_of(process: psutil.Process) -> float:
-    """CPU seconds that the process has used."""
+    """Return the CPU seconds that the process has used."""
     times = process.cpu_times()
     return float(times.user + times.system)
 
@@ -182,23 +182,23 @@ class ProxyComparison:
     stock: list[ProxyRun] = field(default_factory=list)
 
     def ratio(self, name: str) -> float:
-        """The median over the rounds of stock's figure over ours."""
+        """Return the median over the rounds of stock's figure over ours."""
         pairs = zip(self.stock, self.ours, strict=True)
         return report.median([getattr(s, name) / getattr(o, name) for s, o in pairs])
 
     def row(self, title: str, unit: float, name: str) -> tuple[str, str, str, str]:
-        """A line of the table: units a second."""
+        """Return a row of the table: units a second."""
         rates = [report.median([unit / getattr(run, name) for run in runs]) for runs in (self.ours, self.stock)]
         return (title, f"{rates[0]:.0f}", f"{rates[1]:.0f}", f"{self.ratio(name):.2f}")
 
     def cost(self, title: str, unit: float) -> tuple[str, str, str, str]:
-        """A line of the table: CPU milliseconds of the proxy for each unit."""
+        """Return a row of the table: CPU milliseconds of the proxy for each unit."""
         costs = [report.median([r.cpu * 1000 / unit for r in x]) for x in (self.ours, self.stock)]
         return (title, f"{costs[0]:.2f}", f"{costs[1]:.2f}", f"{self.ratio('cpu'):.2f}")
 
 
 async def compare(load: ProxyLoad, origin: int, certificate: Path, rounds: int) -> ProxyComparison:
-    """The load through both, round by round."""
+    """Run the load through both, round by round."""
     comparison = ProxyComparison(load)
     for number in range(rounds):
         with tempfile.TemporaryDirectory() as folder:
@@ -209,7 +209,7 @@ async def compare(load: ProxyLoad, origin: int, certificate: Path, rounds: int) 
 
 
 async def one_payload(count: int, origin: int, certificate: Path) -> int:
-    """`response` records after `count` fetches of one payload, as many at once as four proxies take."""
+    """Fetch one payload `count` times through four proxies at once; return the number of `response` records."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         chosen = settings(origin, certificate)
@@ -229,7 +229,7 @@ async def one_payload(count: int, origin: int, certificate: Path) -> int:
 
 
 def responses(collection: Path) -> int:
-    """How many `response` records the collection's WARCs hold."""
+    """Count the `response` records in the collection's WARCs."""
     count = 0
     for path in collection.glob("archive/weboid-*.warc.gz"):
         with path.open("rb") as file:

@@ -35,7 +35,7 @@ WORST = ("another page", "photos, others")
 
 
 def pairs(height: int) -> dict[str, tuple[Pixels, Pixels]]:
-    """Pictures to compare, by what differs."""
+    """Return pictures to compare, by what differs."""
     seen = page(1, height, photos=max(4, height // 700))
     small = seen.copy()
     small[300:380, 400:700] = 255 - small[300:380, 400:700]
@@ -52,7 +52,7 @@ def pairs(height: int) -> dict[str, tuple[Pixels, Pixels]]:
 
 
 def milliseconds(task: Callable[[], object], rounds: int) -> float:
-    """CPU time of the best round."""
+    """Return the CPU milliseconds of the best round."""
     best = 1e9
     for _ in range(rounds):
         begun = time.process_time()
@@ -62,7 +62,7 @@ def milliseconds(task: Callable[[], object], rounds: int) -> float:
 
 
 def baseline(seen: bytes, shown: bytes) -> float:
-    """The share of pixels that match, by Pillow alone."""
+    """Return the share of pixels that match, by Pillow alone."""
     one, other = (Image.open(io.BytesIO(data)).convert("RGB") for data in (seen, shown))
     size = (min(one.width, other.width), min(one.height, other.height))
     apart = ImageChops.difference(one.crop((0, 0, *size)), other.crop((0, 0, *size))).convert("L")
@@ -70,21 +70,21 @@ def baseline(seen: bytes, shown: bytes) -> float:
 
 
 def measured(height: int, rounds: int, names: Collection[str]) -> dict[str, tuple[float, float, float, float, float]]:
-    """For each pair of these names ours, decoding alone, the baseline, and what the two say."""
-    found = {}
+    """Return for each of these pairs the ms of ours, of decoding alone and of the baseline, and both scores."""
+    measurements = {}
     for name, pictures in pairs(height).items():
         if name not in names:
             continue
         pack = packed if name == BY_PILLOW else browsers_png
         seen, shown = (pack(each) for each in pictures)
-        found[name] = (
+        measurements[name] = (
             milliseconds(lambda a=seen, b=shown: compare_pictures(a, b), rounds),  # type: ignore[misc]
             milliseconds(lambda a=seen, b=shown: (decode_picture(a), decode_picture(b)), rounds),  # type: ignore[misc]
             milliseconds(lambda a=seen, b=shown: baseline(a, b), rounds),  # type: ignore[misc]
             compare_pictures(seen, shown).score,
             baseline(seen, shown),
         )
-    return found
+    return measurements
 
 
 def figures(*, quick: bool) -> dict[str, float]:
@@ -93,8 +93,8 @@ def figures(*, quick: bool) -> dict[str, float]:
     screen = measured(800, rounds, USUAL + WORST)
     tall = measured(TALL_PX, max(rounds // 3, 2), USUAL if quick else USUAL + WORST)
     rows = [("ms of one core", "ours", "decoding", "pixels only", "score", "pixels' score", "target")]
-    for height, found, target in ((800, screen, "< 40"), (TALL_PX, tall, "< 400")):
-        for name, (ours, decoding, base, score, base_score) in found.items():
+    for height, measurements, target in ((800, screen, "< 40"), (TALL_PX, tall, "< 400")):
+        for name, (ours, decoding, base, score, base_score) in measurements.items():
             ms = (f"{ours:.1f}", f"{decoding:.1f}", f"{base:.1f}")
             scores = (f"{score:.3f}", f"{base_score:.3f}")
             rows.append((f"1280 x {height:,}, {name}", *ms, *scores, target if name in USUAL else ""))

@@ -69,13 +69,13 @@ class LabelledShares:
 
     @property
     def middle(self) -> float:
-        """The harmonic mean of both."""
+        """Return the harmonic mean of precision and recall."""
         return 2 * self.rightly / max(2 * self.rightly + self.wrongly + self.missed, 1)
 
 
 def compare(pairs: Iterable[LabelledPair]) -> tuple[list[PairFigures], float]:
-    """The figures of all, and CPU seconds that ours took."""
-    found, spent = [], 0.0
+    """Return the figures of all pairs, and the CPU seconds that ours took."""
+    rows, spent = [], 0.0
     for pair in pairs:
         began = time.process_time()
         picture = compare_pictures(pair.seen, pair.shown)
@@ -83,8 +83,8 @@ def compare(pairs: Iterable[LabelledPair]) -> tuple[list[PairFigures], float]:
         spent += time.process_time() - began
         pixels = picture_match(pair.seen, pair.shown)
         letters = text_match(pair.seen_text, pair.shown_text)
-        found.append(PairFigures(pair.site, pair.kind, pair.broken, picture, text, pixels, letters))
-    return found, spent
+        rows.append(PairFigures(pair.site, pair.kind, pair.broken, picture, text, pixels, letters))
+    return rows, spent
 
 
 def count(rows: Iterable[PairFigures], called: Callable[[PairFigures], bool]) -> LabelledShares:
@@ -94,29 +94,29 @@ def count(rows: Iterable[PairFigures], called: Callable[[PairFigures], bool]) ->
 
 
 def by_pictures(bounds: VerdictThresholds = THRESHOLDS) -> Callable[[PairFigures], bool]:
-    """Ours, by pictures alone."""
+    """Return our verdict by pictures alone."""
     return lambda row: judge_copy(row.picture, bounds=bounds).verdict is QaVerdict.BROKEN
 
 
 def by_both(bounds: VerdictThresholds = THRESHOLDS) -> Callable[[PairFigures], bool]:
-    """Ours, by pictures and texts."""
+    """Return our verdict by pictures and texts."""
     return lambda row: judge_copy(row.picture, row.text, bounds=bounds).verdict is QaVerdict.BROKEN
 
 
 def by_pixels(least: float) -> Callable[[PairFigures], bool]:
-    """The baseline, by pictures alone."""
+    """Return the baseline by pictures alone: broken when less than the share `least` of the pixels match."""
     return lambda row: row.pixels < least
 
 
 def by_pixels_and_letters(least: float, least_letters: float) -> Callable[[PairFigures], bool]:
-    """The baseline, by both."""
+    """Return the baseline by pictures and texts: broken when either match is below its bound."""
     return lambda row: row.pixels < least or row.letters < least_letters
 
 
 def fitted(
     rows: Sequence[PairFigures], called: Callable[[VerdictThresholds], Callable[[PairFigures], bool]]
 ) -> VerdictThresholds:
-    """Bounds that suit the rows best, found from far too strict ones, a bound at a time."""
+    """Return bounds that suit the rows best, found from far too strict ones, a bound at a time."""
     best = VerdictThresholds(**{each.name: getattr(THRESHOLDS, each.name) * 0.5 for each in fields(VerdictThresholds)})
     best = replace(best, kept=THRESHOLDS.kept, parts=THRESHOLDS.parts, doubt=THRESHOLDS.doubt)
     for _ in range(2):
@@ -132,7 +132,7 @@ def fitted(
 def held_out(
     rows: Sequence[PairFigures], called: Callable[[VerdictThresholds], Callable[[PairFigures], bool]]
 ) -> LabelledShares:
-    """What bounds fitted on other sites say of each site."""
+    """Judge each site with bounds that were fitted on other sites (cross-validation)."""
     names = sorted({row.site for row in rows})
     tally: Counter[tuple[bool, bool]] = Counter()
     for fold in range(FOLDS):
@@ -144,21 +144,21 @@ def held_out(
 
 
 def best_pixels(rows: Sequence[PairFigures]) -> tuple[float, LabelledShares]:
-    """The bound that suits the baseline best on the very pairs that it is measured on."""
+    """Return the bound that suits the baseline best on the very pairs it is measured on, and its counts."""
     bounds = sorted({row.pixels for row in rows} | {1.01})
     scored = [(each, count(rows, by_pixels(each))) for each in bounds]
     return max(scored, key=lambda each: each[1].middle)
 
 
 def best_pixels_and_letters(rows: Sequence[PairFigures]) -> tuple[float, float, LabelledShares]:
-    """The same with texts: of both bounds every two-hundredth part is tried."""
+    """Return the best bounds of the baseline with texts, tried in steps of 0.02 (finer near 1), and their counts."""
     steps = [step / 50 for step in range(51)] + [0.99, 0.995, 0.999]
     scored = [(one, other, count(rows, by_pixels_and_letters(one, other))) for one in steps for other in steps]
     return max(scored, key=lambda each: each[2].middle)
 
 
 def by_kind(rows: Sequence[PairFigures], pixels: float) -> list[tuple[str, ...]]:
-    """A row a kind: how often it was called broken, by whom."""
+    """Return a row for each kind: how often each method called it broken."""
     table: list[tuple[str, ...]] = [("kind", "label", "pairs", "ours, pictures", "with texts", "pixel-only")]
     for kind in LabelledKind:
         some = [row for row in rows if row.kind is kind]

@@ -65,7 +65,7 @@ class QaRound:
 
 
 def figures(*, quick: bool) -> dict[str, float]:
-    """All figures; a table of them is printed."""
+    """Measure everything, print a table and return the figures."""
     with TestWeb.start(real=True) as web, tempfile.TemporaryDirectory() as folder:
         urls = web.urls.real_pages
         if quick:
@@ -93,7 +93,7 @@ async def _archived(urls: Sequence[str], web: TestWeb, layout: Layout) -> None:
 
 
 async def _checked(layout: Layout, *, rounds: int) -> list[QaRound]:
-    found = []
+    qa_rounds = []
     async with (
         open_browsers(Settings().browser, clock=CLOCK) as lend,
         open_checkers(layout, "", (DEFAULT_LEVEL,), lend, clock=CLOCK) as checkers,
@@ -116,14 +116,14 @@ async def _checked(layout: Layout, *, rounds: int) -> list[QaRound]:
                 )
                 now = _used()
                 taken.cpu = {role: now[role] - before[role] for role in ROLES}
-                found.append(taken)
-    return found
+                qa_rounds.append(taken)
+    return qa_rounds
 
 
 def _keeper(store: RegistryStore, layout: Layout, taken: QaRound) -> Callable[[CheckOutcome], None]:
-    """Keeps what a check found, and counts its steps."""
+    """Return a function that stores what a check found, and counts its steps."""
 
-    def kept(checked: CheckOutcome) -> None:
+    def store_and_count(checked: CheckOutcome) -> None:
         began = time.perf_counter()
         store_check(store, layout.quality_pictures, checked, now=CLOCK.now())
         steps = dict(checked.view.timings) if checked.view else {}
@@ -132,11 +132,11 @@ def _keeper(store: RegistryStore, layout: Layout, taken: QaRound) -> Callable[[C
         for step, spent_s in steps.items():
             taken.steps[step] = taken.steps.get(step, 0.0) + spent_s
 
-    return kept
+    return store_and_count
 
 
 def _used() -> Mapping[str, float]:
-    """CPU seconds so far: of this process, of its browsers, of its playback."""
+    """Return the CPU seconds so far: of this process, of its browsers, of its playback."""
     seconds = dict.fromkeys(ROLES, 0.0)
     seconds["checker"] = time.process_time()
     roles: dict[int, str] = {}
@@ -160,35 +160,35 @@ def _role(command: str) -> str:
 
 
 def _figures(rounds: Sequence[QaRound]) -> dict[str, float]:
-    found = {}
+    measurements = {}
     for name, taken in zip(("checks", "checks_again"), rounds, strict=True):
         pages = taken.tally.done
-        found[f"{name}_per_minute"] = taken.tally.per_minute
-        found[f"{name}_cpu_s"] = sum(taken.cpu.values()) / pages
-        found[f"{name}_per_minute_by_cpu"] = 60 * CORES * pages / sum(taken.cpu.values())
-    found["good_share"] = rounds[0].tally.verdicts[QaVerdict.GOOD] / rounds[0].tally.done
-    return found
+        measurements[f"{name}_per_minute"] = taken.tally.per_minute
+        measurements[f"{name}_cpu_s"] = sum(taken.cpu.values()) / pages
+        measurements[f"{name}_per_minute_by_cpu"] = 60 * CORES * pages / sum(taken.cpu.values())
+    measurements["good_share"] = rounds[0].tally.verdicts[QaVerdict.GOOD] / rounds[0].tally.done
+    return measurements
 
 
 def _tell(rounds: Sequence[QaRound]) -> None:
-    said = _figures(rounds)
+    measurements = _figures(rounds)
     first, again = rounds
     pages = first.tally.done
     rows: list[tuple[str, ...]] = [
         (f"{pages} pages of real sites, {JOBS} at a time", "first look", "again", "target"),
         (
             "checked a minute, by the clock",
-            f"{said['checks_per_minute']:.0f}",
-            f"{said['checks_again_per_minute']:.0f}",
+            f"{measurements['checks_per_minute']:.0f}",
+            f"{measurements['checks_again_per_minute']:.0f}",
             "60",
         ),
         (
             f"… as {CORES} cores would that do nothing else",
-            f"{said['checks_per_minute_by_cpu']:.0f}",
-            f"{said['checks_again_per_minute_by_cpu']:.0f}",
+            f"{measurements['checks_per_minute_by_cpu']:.0f}",
+            f"{measurements['checks_again_per_minute_by_cpu']:.0f}",
             "60",
         ),
-        ("good, of all", f"{said['good_share']:.2f}", "", "1.00"),
+        ("good, of all", f"{measurements['good_share']:.2f}", "", "1.00"),
     ]
     for role in ROLES:
         cells = (f"{taken.cpu[role] / pages * 1000:.0f}" for taken in rounds)

@@ -29,7 +29,7 @@ ROUNDS = {False: 9, True: 5}
 
 
 def texts(size: int, prose: str, chance: random.Random) -> tuple[str, str]:
-    """A text of so many characters, and the same without every tenth word."""
+    """Return a text of `size` characters, and the same without about every tenth word."""
     begin = chance.randrange(max(1, len(prose) - size))
     seen = (prose[begin:] + prose)[:size]
     shown = " ".join(word for word in seen.split(" ") if chance.random() > 0.1)
@@ -49,17 +49,17 @@ def levenshtein(seen: str, shown: str) -> float:
 
 
 def words(seen: str, shown: str) -> float:
-    """The share of words that difflib matches."""
+    """Return the share of words that difflib matches."""
     return SequenceMatcher(None, seen.split(), shown.split(), autojunk=False).ratio()
 
 
 def ours(seen: str, shown: str) -> float:
-    """The score."""
+    """Return the score of our comparison."""
     return compare_texts(seen, shown).score
 
 
 def speed(task: Callable[[str, str], float], pairs: list[tuple[str, str]]) -> tuple[float, float]:
-    """MB/s of both texts together, and the score, each the median of the pairs."""
+    """Return MB/s of both texts together, and the score, each the median of the pairs."""
     rates, scores = [], []
     for seen, shown in pairs:
         begun = time.process_time()

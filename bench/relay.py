@@ -13,7 +13,7 @@ BLOCK = 1 << 14  # a TLS record
 
 
 def read_head(sock: socket.socket) -> bytes:
-    """A head, and what came with it; empty at the end."""
+    """Return a message head and what came with it; empty at the end of the connection."""
     data = b""
     while b"\r\n\r\n" not in data:
         piece = sock.recv(BLOCK)

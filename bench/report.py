@@ -8,19 +8,19 @@ from importlib import import_module
 
 
 def parser(description: str) -> argparse.ArgumentParser:
-    """For the arguments that every benchmark takes, ``--quick``, and for more."""
+    """Return a parser for ``--quick``, which every benchmark takes; callers may add more arguments."""
     made = argparse.ArgumentParser(description=description)
     made.add_argument("--quick", action="store_true", help="honest, smaller numbers within 50 s")
     return made
 
 
 def arguments(description: str) -> argparse.Namespace:
-    """The arguments that every benchmark takes."""
+    """Parse the arguments that every benchmark takes."""
     return parser(description).parse_args()
 
 
 def median(values: Sequence[float]) -> float:
-    """The median; of ratios, never of rates from different runs."""
+    """Return the median. Use it for ratios, never for rates from different runs."""
     return statistics.median(values)
 
 
@@ -36,13 +36,13 @@ def parts(bench: str, description: str, names: Sequence[str]) -> None:
     """Run a benchmark of several modules, ``bench.BENCH_NAME`` each with its own `figures`, and print all."""
     asking = parser(description)
     asking.add_argument("--part", choices=names, action="append", help="only this part; all")
-    asked = asking.parse_args()
-    found: dict[str, float] = {}
-    for name in asked.part or names:
-        own: dict[str, float] = import_module(f"bench.{bench}_{name}").figures(quick=asked.quick)
-        found |= own
+    options = asking.parse_args()
+    measurements: dict[str, float] = {}
+    for name in options.part or names:
+        own: dict[str, float] = import_module(f"bench.{bench}_{name}").figures(quick=options.quick)
+        measurements |= own
         print(flush=True)
-    figures(bench, found)
+    figures(bench, measurements)
 
 
 def figures(bench: str, values: dict[str, float]) -> None:

@@ -79,7 +79,7 @@ class _TextLibrary:
         return self._text(number % _TEXTS)
 
     def query(self, dice: random.Random) -> str:
-        """One to three words, as frequent as in texts but for the most frequent ones, which nobody searches alone."""
+        """Return two or three words, weighted as in texts, or one outside the top 100 (never searched alone)."""
         words = dice.choices(self.words, cum_weights=self._weights, k=dice.choice((1, 2, 2, 3)))
         return " ".join(words) if len(words) > 1 else dice.choice(self.words[100:20_000])
 
@@ -140,8 +140,8 @@ def _searches(builder: CollectionBuilder, library: _TextLibrary) -> dict[str, fl
     queries = [library.query(dice) for _ in range(_SEARCHES)]
     figures: dict[str, float] = {}
 
-    def note(name: str, found: tuple[list[float], list[float]]) -> None:
-        times, cpu = found
+    def note(name: str, samples: tuple[list[float], list[float]]) -> None:
+        times, cpu = samples
         figures[f"{name}_p50_ms"], figures[f"{name}_p95_ms"] = times[len(times) // 2], times[len(times) * 95 // 100]
         figures[f"{name}_cpu_ms"] = cpu[len(cpu) * 95 // 100]
 

@@ -62,8 +62,8 @@ class MemorySamples:
                 text = Path(f"/proc/{process.pid}/smaps_rollup").read_text(encoding="ascii")
             except (psutil.Error, OSError):
                 continue  # it has ended
-            found = re.search(r"^Pss:\s+(\d+) kB", text, re.MULTILINE)
-            sums[role] += int(found[1]) / 1000 if found else 0.0
+            match = re.search(r"^Pss:\s+(\d+) kB", text, re.MULTILINE)
+            sums[role] += int(match[1]) / 1000 if match else 0.0
         for role, megabytes in sums.items():
             self.samples[role].append(megabytes)
 
@@ -123,9 +123,9 @@ def archive(folder: Path, web: TestWeb, preset: str, workers: int, count: int) -
         "artifacts": _size(collection.glob("archive/artifacts-*")),
         "index": _size(each for each in collection.rglob("*") if ".sqlite" in each.name),
     }
-    found = {f"{name}_{key}_kb_a_page": size / 1000 / len(ends) for key, size in kilobytes.items()}
-    found[f"{name}_pages_per_minute"] = 60 * (len(ends) - 1) / (ends[-1] - ends[0])
-    return found | _memory(name, memory)
+    figures = {f"{name}_{key}_kb_a_page": size / 1000 / len(ends) for key, size in kilobytes.items()}
+    figures[f"{name}_pages_per_minute"] = 60 * (len(ends) - 1) / (ends[-1] - ends[0])
+    return figures | _memory(name, memory)
 
 
 def _size(files: Iterator[Path]) -> int:
@@ -133,11 +133,11 @@ def _size(files: Iterator[Path]) -> int:
 
 
 def _memory(name: str, memory: MemorySamples) -> dict[str, float]:
-    found = {}
+    figures = {}
     for role, samples in sorted(memory.samples.items()):
-        found[f"{name}_{role}_pss_mb_median"] = statistics.median(samples)
-        found[f"{name}_{role}_pss_mb_max"] = max(samples)
-    return found
+        figures[f"{name}_{role}_pss_mb_median"] = statistics.median(samples)
+        figures[f"{name}_{role}_pss_mb_max"] = max(samples)
+    return figures
 
 
 def serve(collection: Path, urls: tuple[str, ...]) -> dict[str, float]:
@@ -178,15 +178,15 @@ def _read_copy(origin: str, url: str) -> bool:
 def main() -> None:
     """Measure, and print the figures."""
     count = QUICK_PAGES if report.arguments(__doc__ or "").quick else PAGES
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as place, TestWeb.start() as web:
         folder = Path(place)
         for preset, workers in _RUNS:
-            found |= archive(folder, web, preset, workers, count)
+            figures |= archive(folder, web, preset, workers, count)
         urls = web.urls.real_pages[:count]
-        found |= serve(folder / "default-2", urls)
-    report.table([("figure", "value"), *((name, f"{value:,.1f}") for name, value in found.items())])
-    report.figures("sizing", found)
+        figures |= serve(folder / "default-2", urls)
+    report.table([("figure", "value"), *((name, f"{value:,.1f}") for name, value in figures.items())])
+    report.figures("sizing", figures)
 
 
 if __name__ == "__main__":

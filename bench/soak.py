@@ -53,7 +53,7 @@ class PageMemory:
                 self.held[f"proxy {slot}"].append(child.memory_info().rss)
 
     def around(self, name: str, page: int) -> float:
-        """The median over the pages up to that one."""
+        """Return the median in bytes over the last `WINDOW` pages up to that one."""
         return report.median(self.held[name][page - WINDOW : page])
 
 
@@ -78,7 +78,7 @@ def crawl(folder: Path, web: TestWeb, pages: int) -> PageMemory:
 
 
 def grow(*, quick: bool) -> dict[str, float]:
-    """The part about memory: print, and give its figure."""
+    """Measure the growth of memory; print a table and return the figure."""
     early, pages = (30, 300) if quick else (100, 5000)
     with tempfile.TemporaryDirectory() as folder, TestWeb.start(real=False) as web:
         memory = crawl(Path(folder), web, pages)
@@ -94,7 +94,7 @@ def grow(*, quick: bool) -> dict[str, float]:
 
 
 def kill(rounds: int, seed: int) -> dict[str, float]:
-    """The part about the axe: print, and give its figures."""
+    """Kill proxies at random moments; print the losses and return the figures."""
     with tempfile.TemporaryDirectory() as folder:
         toll = axe.swing(Path(folder), seed, rounds)
     rows = [("killed at random moments", f"{toll.rounds} rounds", f"{toll.kills} kills", "wanted")]

@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def take_turns(count: int, connections: int, connect: Callable[[], T], ask: Callable[[T, int], object]) -> float:
-    """Seconds from the first turn to the end of the last; turns are numbered from 0.
+    """Return the seconds from the first turn to the end of the last; turns are numbered from 0.
 
     Args:
         count: how many turns there are.

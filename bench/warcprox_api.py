@@ -45,7 +45,7 @@ BROWSER = (
 
 
 def meta_line(page: int) -> str:
-    """The header that brozzler sends with the requests of a page."""
+    """Return the header that brozzler sends with the requests of a page."""
     meta = {
         "warc-prefix": "bench",
         "dedup-buckets": {"bench": "rw"},
@@ -57,7 +57,7 @@ def meta_line(page: int) -> str:
 
 
 def load(port: int, origin: int, pages: int, key: str) -> float:
-    """Seconds for the pages through the proxy, until the last answer."""
+    """Return the seconds for the pages through the proxy, until the last answer."""
     per_page = len(SIZES) + 2
 
     def ask(client: ProxyLoadClient, number: int) -> None:
@@ -82,7 +82,7 @@ def load(port: int, origin: int, pages: int, key: str) -> float:
 
 @contextmanager
 def ours(folder: Path, certificate: Path) -> Iterator[tuple[int, psutil.Process]]:
-    """`weboid proxy --warcprox-api` on a new collection."""
+    """Run `weboid proxy --warcprox-api` on a new collection; yield its port and its process."""
     profile = folder / "bench.toml"
     profile.write_text(
         f'[egress]\nallow = ["127.0.0.0/8"]\nca_file = "{certificate}"\n[proxy]\ndisk_reserve_bytes = 0\n'
@@ -105,7 +105,7 @@ def ours(folder: Path, certificate: Path) -> Iterator[tuple[int, psutil.Process]
 def run(
     port: int, process: psutil.Process, origin: int, pages: int, key: str, is_archived: Callable[[], bool]
 ) -> tuple[float, float]:
-    """(seconds until all was archived, CPU seconds of the proxy) of the load, by a client in a process of its own."""
+    """Run the load by a client process; return (seconds until all was archived, CPU seconds of the proxy)."""
     before = cpu_of(process)
     command = [sys.executable, "-m", "bench.warcprox_api", "client", *map(str, (port, origin, pages)), key]
     seconds = float(subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout)
@@ -126,7 +126,7 @@ def main() -> None:
     count = pages * (len(SIZES) + 2)
     shared = sum(size for part, size in enumerate(SIZES) if part in SHARED)
     stored = pages * (sum(SIZES) - shared + SCREENSHOT + THUMBNAIL) + shared
-    found: dict[str, list[tuple[float, float]]] = {"ours": [], "stock": []}
+    samples: dict[str, list[tuple[float, float]]] = {"ours": [], "stock": []}
     with tempfile.TemporaryDirectory() as name:
         certificate = write_certificate(Path(name) / "origin.pem", "127.0.0.1")
         with child("bench.origin", str(certificate)) as line:
@@ -142,18 +142,18 @@ def main() -> None:
                     def holds_all(place: Path = place) -> bool:
                         return sum(path.stat().st_size for path in place.glob("*.warc*")) >= stored
 
-                    found["stock"].append(run(port, psutil.Process(pid), origin, pages, f"s{number}-", holds_all))
+                    samples["stock"].append(run(port, psutil.Process(pid), origin, pages, f"s{number}-", holds_all))
                 with tempfile.TemporaryDirectory() as folder, ours(Path(folder), certificate) as (port, process):
 
                     def counted_all(port: int = port) -> bool:
                         with urllib.request.urlopen(f"http://127.0.0.1:{port}/status") as status:
                             return int(json.load(status)["urls_processed"]) >= count
 
-                    found["ours"].append(run(port, process, origin, pages, f"o{number}-", counted_all))
-    ratio = report.median([s[0] / o[0] for s, o in zip(found["stock"], found["ours"], strict=True)])
-    cpu_ratio = report.median([s[1] / o[1] for s, o in zip(found["stock"], found["ours"], strict=True)])
-    rates = {name: report.median([count / each[0] for each in runs]) for name, runs in found.items()}
-    costs = {name: report.median([each[1] * 1000 / count for each in runs]) for name, runs in found.items()}
+                    samples["ours"].append(run(port, process, origin, pages, f"o{number}-", counted_all))
+    ratio = report.median([s[0] / o[0] for s, o in zip(samples["stock"], samples["ours"], strict=True)])
+    cpu_ratio = report.median([s[1] / o[1] for s, o in zip(samples["stock"], samples["ours"], strict=True)])
+    rates = {name: report.median([count / each[0] for each in runs]) for name, runs in samples.items()}
+    costs = {name: report.median([each[1] * 1000 / count for each in runs]) for name, runs in samples.items()}
     report.table(
         [
             ("", "ours", "stock", "ratio"),

@@ -45,13 +45,13 @@ ARCHIVE = "https://archive.test"
 
 
 def a_page() -> bytes:
-    """A page of 100 KB with a hundred external links."""
+    """Return a page of 100 KB with a hundred external links."""
     references = b"".join(_REFERENCE % (n, n, n, n) for n in range(LINKS))
     return _HEAD + _PARAGRAPH * 220 + references + b"</div></body></html>"
 
 
 def figures(*, quick: bool) -> dict[str, float]:
-    """All figures; a table of them is printed."""
+    """Measure everything, print a table and return the figures."""
     html = a_page()
     around = PageLocation("https://wiki.test/wiki/A", (), (ARCHIVE,))
     views = 60 if quick else 200
@@ -65,7 +65,7 @@ def figures(*, quick: bool) -> dict[str, float]:
     plain = (_PARAGRAPH * 5_000).replace(b"<a href", b"<i title").replace(b"</a>", b"</i>")
     plain_s = _lowest(lambda: read_page(plain, around))
     without, with_marks = _views(html, views)
-    found = {
+    measurements = {
         "filter_mb_per_s": len(html) / marked_s / 1e6,
         "text_mb_per_s": len(plain) / plain_s / 1e6,
         "page_kb": len(html) / 1e3,
@@ -76,8 +76,8 @@ def figures(*, quick: bool) -> dict[str, float]:
         "embed_view_marked_ms": with_marks * 1e3,
         "embed_view_added_ms": (with_marks - without) * 1e3,
     }
-    report.table([("figure", "value"), *((name, f"{value:,.2f}") for name, value in found.items())])
-    return found
+    report.table([("figure", "value"), *((name, f"{value:,.2f}") for name, value in measurements.items())])
+    return measurements
 
 
 def _lowest(work: object) -> float:
@@ -94,7 +94,7 @@ def _lowest(work: object) -> float:
 
 
 def _views(html: bytes, views: int) -> tuple[float, float]:
-    """Seconds that a view through the proxy takes, without marks and with them: medians, best of rounds."""
+    """Return the seconds of a view through the proxy, without and with marks: medians, best of rounds."""
     with ExitStack() as stack:
         front = stack.enter_context(running_front())
         upstream = stack.enter_context(running_upstream())

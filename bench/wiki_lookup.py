@@ -68,7 +68,7 @@ class UrlKinds:
     chosen: random.Random
 
     def question(self, size: int) -> list[str]:
-        """So many URLs, mixed."""
+        """Return `size` URLs, mixed."""
         drawn = self.chosen.choices(range(4), (60, 15, 15, 10), k=size)
         return [self._one(kind) for kind in drawn]
 
@@ -80,13 +80,13 @@ class UrlKinds:
 
 
 def url_of(number: int, hosts: int) -> str:
-    """The URL that `links_lookups.fill` gave the number."""
+    """Return the URL that `links_lookups.fill` gave the number."""
     path = f"/news/2019/03/an-article-about-something-{number}.html"
     return f"https://www.host-{number % hosts}.net{path}"
 
 
 def figures(*, quick: bool) -> dict[str, float]:
-    """All figures; a table of them is printed."""
+    """Measure everything, print a table and return the figures."""
     count, queued, rounds = _FIGURES[quick]
     with tempfile.TemporaryDirectory() as folder:
         layout = Layout(Path(folder, "collection"))
@@ -108,7 +108,7 @@ def figures(*, quick: bool) -> dict[str, float]:
 
 
 def fill(layout: Layout, count: int, queued: int) -> UrlKinds:
-    """A registry, captures and a frontier; every second URL has a copy, every tenth is dead."""
+    """Fill a registry, captures and a frontier; every second URL has a copy, every tenth is dead."""
     hosts = max(count // 20, 1)
     with closing(open_registry_store(layout)) as store:
         links_lookups.fill(store, count)
@@ -168,8 +168,8 @@ def _captures(numbers: range, hosts: int) -> Iterator[tuple[object, ...]]:
 
 
 async def measure(app: ASGIApp, kinds: UrlKinds, rounds: int) -> dict[str, float]:
-    """Milliseconds of questions."""
-    found: dict[str, float] = {}
+    """Measure look-ups of each size, print a table and return the milliseconds."""
+    measurements: dict[str, float] = {}
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
         for size in SIZES:  # opens what is opened when it is first asked
@@ -177,40 +177,40 @@ async def measure(app: ASGIApp, kinds: UrlKinds, rounds: int) -> dict[str, float
         for size in SIZES:
             began = time.process_time()
             times = sorted([await ask(client, kinds.question(size)) for _ in range(rounds)])
-            found[f"lookup_{size}_cpu_ms"] = (time.process_time() - began) * 1_000 / rounds
-            found[f"lookup_{size}_ms"] = report.median(times)
-            found[f"lookup_{size}_p95_ms"] = times[int(len(times) * 0.95)]
+            measurements[f"lookup_{size}_cpu_ms"] = (time.process_time() - began) * 1_000 / rounds
+            measurements[f"lookup_{size}_ms"] = report.median(times)
+            measurements[f"lookup_{size}_p95_ms"] = times[int(len(times) * 0.95)]
         alone = [await ask(client, [url]) for url in kinds.question(500)]
-    found["one_by_one_500_ms"] = sum(alone)
-    found["lookup_500_ratio"] = sum(alone) / found["lookup_500_ms"]
+    measurements["one_by_one_500_ms"] = sum(alone)
+    measurements["lookup_500_ratio"] = sum(alone) / measurements["lookup_500_ms"]
     rows: list[tuple[str, ...]] = [
         ("links in one question", "median ms", "p95 ms", "CPU ms", "one by one ms", "target")
     ]
     for size in SIZES:
-        figures_ = [found[f"lookup_{size}_{each}"] for each in ("ms", "p95_ms", "cpu_ms")]
+        figures_ = [measurements[f"lookup_{size}_{each}"] for each in ("ms", "p95_ms", "cpu_ms")]
         baseline, target = (f"{sum(alone):.0f}", "< 50") if size == 500 else ("", "")
         rows.append((str(size), *(f"{each:.1f}" for each in figures_), baseline, target))
     report.table(rows)
-    return found
+    return measurements
 
 
 async def ask(client: httpx.AsyncClient, urls: list[str]) -> float:
-    """How many milliseconds the answer took."""
+    """Query the URLs; return the milliseconds until the answer."""
     body = json.dumps({"wiki": "dewiki@WMF", "urls": urls})
     begun = time.perf_counter()
     answer = await client.post("/links/api/cached", content=body, headers={"Content-Type": "text/plain"})
     taken = (time.perf_counter() - begun) * 1_000
     assert answer.status_code == 200, answer.text
-    told = answer.json()
-    assert told["is_whole"]
-    assert len(told["links"]) == len(urls)
+    document = answer.json()
+    assert document["is_whole"]
+    assert len(document["links"]) == len(urls)
     return taken
 
 
 def main() -> None:
     """Print them."""
-    found = figures(quick=report.arguments(__doc__.splitlines()[0]).quick)
-    report.figures("wiki_lookup", found)
+    measurements = figures(quick=report.arguments(__doc__.splitlines()[0]).quick)
+    report.figures("wiki_lookup", measurements)
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ _TABLE = '\n{| class="wikitable"\n! Year !! Number\n|-\n' + "| 2001 || [[Number|
 
 
 def made_page(chosen: random.Random, number: int) -> str:
-    """A page of 2 to 60 KB: the number of citations grows with it, and most are short."""
+    """Return a page of 2 to 60 KB, most often a short one; the number of citations grows with the size."""
     size = int(2_000 * 30 ** (chosen.random() ** 1.3))
     citations = 5 + round(115 * (size - 2_000) / 58_000)
     pieces = [_BOX.format(n=number)]
@@ -80,19 +80,19 @@ def made_page(chosen: random.Random, number: int) -> str:
 
 
 def every_page(count: int) -> list[str]:
-    """The mix: real prose and made pages."""
+    """Return the mix: real prose and `count` synthetic pages."""
     chosen = random.Random(8)
     real = [each.text for each in articles(library().root / "handbook") if len(each.text) > 2_000]
     return real + [made_page(chosen, number) for number in range(count)]
 
 
 def ours(text: str) -> int:
-    """Citations with all that is said of them."""
+    """Return the number of citations, read with all that is said of them."""
     return len(read_citations(text, RULES, today=TODAY))
 
 
 def baseline(text: str) -> int:
-    """What a bot's author would write: links, and the parameters of templates."""
+    """Parse as a bot's author would: links, and the parameters of templates; return the number of links."""
     parsed = mwparserfromhell.parse(text)
     for template in parsed.filter_templates():
         if template.name.strip().lower().startswith("cite") and template.has("url"):
@@ -101,17 +101,17 @@ def baseline(text: str) -> int:
 
 
 def seconds(task: Callable[[str], int], pages: list[str], rounds: int) -> tuple[float, int]:
-    """CPU seconds for all pages, of the best round, and how much was found."""
-    best, found = 1e9, 0
+    """Return the CPU seconds for all pages, of the best round, and how much was found."""
+    best, link_count = 1e9, 0
     for _ in range(rounds):
         begun = time.process_time()
-        found = sum(map(task, pages))
+        link_count = sum(map(task, pages))
         best = min(best, time.process_time() - begun)
-    return best, found
+    return best, link_count
 
 
 def shares(pages: list[str]) -> list[tuple[str, ...]]:
-    """Where the time goes, by module."""
+    """Return the eight modules that take the most time, with their shares."""
     profile = cProfile.Profile()
     profile.enable()
     for page in pages:
@@ -138,19 +138,19 @@ def figures(*, quick: bool) -> dict[str, float]:
     pages = every_page(count)
     size = _bytes(pages)
     ours(pages[0])  # compiles what is compiled once
-    taken, found = seconds(ours, pages, rounds)
+    taken, link_count = seconds(ours, pages, rounds)
     few = pages[:: 4 if quick else 2]
     taken_few, _ = seconds(ours, few, rounds)
     base, base_found = seconds(baseline, few, 1)
     mean = size / len(pages) / 1_000
-    print(f"{len(pages)} pages of {mean:.1f} KB and {found / len(pages):.0f} links on average\n")
+    print(f"{len(pages)} pages of {mean:.1f} KB and {link_count / len(pages):.0f} links on average\n")
     speeds = (len(pages) / taken, len(few) / base)
     rates = (size / taken / 1e6, _bytes(few) / base / 1e6)
     rows = [
         ("wikitext into citations", "ours", "mwparserfromhell", "target"),
         ("pages/s of one core", *(f"{each:,.0f}" for each in speeds), ">= 200"),
         ("MB/s", *(f"{each:.2f}" for each in rates), ""),
-        ("links found a page", f"{found / len(pages):.1f}", f"{base_found / len(few):.1f}", ""),
+        ("links found a page", f"{link_count / len(pages):.1f}", f"{base_found / len(few):.1f}", ""),
     ]
     report.table(rows)
     print("\nour time by module, by a profiler, which weighs on short functions")

@@ -25,7 +25,7 @@ _COUNTS = {True: (3, 0), False: (20, 10)}  # with the webhook, without
 
 
 def figures(*, quick: bool) -> dict[str, float]:
-    """All figures; a table of them is printed."""
+    """Measure everything, print a table and return the figures."""
     counts = _COUNTS[quick]
     answers = {
         f"{HOST}/{number}": article(f"Page {number}", "<p>Nobody has seen it.</p>" * 20)
@@ -46,10 +46,10 @@ def figures(*, quick: bool) -> dict[str, float]:
     for name, of in (("median s", statistics.median), ("p95 s", p95)):
         rows.append((name, f"{of(notified):.1f}", f"{of(polled):.1f}" if polled else "-", f"< {TARGET_S}"))
     report.table(rows)
-    found = {"playable_p95_s": p95(notified), "playable_median_s": statistics.median(notified)}
+    measurements = {"playable_p95_s": p95(notified), "playable_median_s": statistics.median(notified)}
     if polled:
-        found["playable_polled_p95_s"] = p95(polled)
-    return found
+        measurements["playable_polled_p95_s"] = p95(polled)
+    return measurements
 
 
 def seconds(deployment: WikiDeployment, number: int) -> float:
@@ -66,7 +66,7 @@ def seconds(deployment: WikiDeployment, number: int) -> float:
 
 
 def p95(values: list[float]) -> float:
-    """The 95th of a hundred; of few the largest."""
+    """Return the 95th percentile; of up to 20 values the largest."""
     return sorted(values)[min(len(values) - 1, int(0.95 * len(values)))]
 
 

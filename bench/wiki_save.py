@@ -23,7 +23,7 @@ KINDS = ("without", "with", "hanging", "refused")
 
 
 def figures(*, quick: bool) -> dict[str, float]:
-    """All figures; a table of them is printed."""
+    """Measure everything, print a table and return the figures."""
     rounds = 20 if quick else 80
     with timed_wiki() as timed:
         sessions = {kind: _session(timed.of(kind)) for kind in KINDS}
@@ -36,18 +36,18 @@ def figures(*, quick: bool) -> dict[str, float]:
             for kind in KINDS[turn:] + KINDS[:turn]:
                 taken[kind].append(_save(timed, kind, str(number), sessions[kind]))
         timed.wiki.maintain("runJobs.php", "--maxjobs", "1")
-    found = {f"{kind}_added_ms": added(taken["without"], taken[kind]) for kind in KINDS[1:]}
+    measurements = {f"{kind}_added_ms": added(taken["without"], taken[kind]) for kind in KINDS[1:]}
     report.table(
         [
             ("a save, ms", "median", "added", "target"),
             ("without the extension", f"{median(taken['without']):.1f}", "", ""),
             *(
-                (f"webhook: {kind}", f"{median(taken[kind]):.1f}", f"{found[f'{kind}_added_ms']:.1f}", "< 5")
+                (f"webhook: {kind}", f"{median(taken[kind]):.1f}", f"{measurements[f'{kind}_added_ms']:.1f}", "< 5")
                 for kind in KINDS[1:]
             ),
         ]
     )  # fmt: skip
-    return {"save_added_ms": max(found.values()), **found}
+    return {"save_added_ms": max(measurements.values()), **measurements}
 
 
 def _session(wiki: RunningWiki) -> tuple[str, str]:

@@ -23,7 +23,7 @@ PATH = "/index.php?title=Hundred"
 
 
 def figures(*, quick: bool) -> dict[str, float]:
-    """All figures; a table of them is printed."""
+    """Measure everything, print a table and return the figures."""
     rounds = 60 if quick else 200
     with timed_wiki() as timed:
         text = "\n\n".join(
@@ -37,7 +37,7 @@ def figures(*, quick: bool) -> dict[str, float]:
         cold = _rounds(timed, rounds // 4, is_cold=True)
         html = timed.ask(PATH, "with")[1]
         assert html.count('class="weboid-cached') == LINKS
-    found = {"view_added_ms": added(*warm), "view_ms": median(warm[1]), "cold_added_ms": added(*cold)}
+    measurements = {"view_added_ms": added(*warm), "view_ms": median(warm[1]), "cold_added_ms": added(*cold)}
     report.table(
         [
             (f"a view of {LINKS} links, ms", "with", "without", "added", "target"),
@@ -45,7 +45,7 @@ def figures(*, quick: bool) -> dict[str, float]:
             ("cold: the front is asked first", *_cells(cold), ""),
         ]
     )
-    return found
+    return measurements
 
 
 def _cells(pair: tuple[list[float], list[float]]) -> tuple[str, str, str]:

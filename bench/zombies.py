@@ -44,17 +44,17 @@ class ProcessSurvivors:
     seen: set[psutil.Process] = field(default_factory=set)
 
     def note(self, session: int) -> list[psutil.Process]:
-        """The processes of a browser."""
-        found = []
+        """Record the processes of a browser's session, and return them."""
+        processes = []
         for pid in psutil.pids():
             with contextlib.suppress(OSError, psutil.Error):
                 if os.getsid(pid) == session:
-                    found.append(psutil.Process(pid))
-        self.seen |= set(found)
-        return found
+                    processes.append(psutil.Process(pid))
+        self.seen |= set(processes)
+        return processes
 
     def left(self) -> tuple[int, int]:
-        """(zombies, orphans) once everything had a moment to end."""
+        """Return (zombies, orphans), once everything had up to `SEEN_S` seconds to end."""
         psutil.wait_procs(self.seen, timeout=SEEN_S)
         states = []
         for each in self.seen:
@@ -66,7 +66,7 @@ class ProcessSurvivors:
 
 
 async def kill(toll: ProcessSurvivors, number: int) -> None:
-    """One round."""
+    """Run one round: start a browser, kill one process or, every tenth round, suspend all; close it."""
     browser = await Browser.launch(BrowserSettings(), find_browser(), clock=CLOCK)
     try:
         with contextlib.suppress(TransientError):

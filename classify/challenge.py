@@ -79,21 +79,21 @@ def judge_challenge(page: PageEvidence) -> ClassFindings:
 
 
 def _judge_scripts(page: PageEvidence, case: ClassFindings) -> None:
-    found: dict[str, float] = {}
+    weight_by_sentence: dict[str, float] = {}
     for start, also, sentence, weight in _LOADED:
         if any(start in each and also in each for each in page.loaded):
-            found[sentence] = max(weight, found.get(sentence, 0.0))
+            weight_by_sentence[sentence] = max(weight, weight_by_sentence.get(sentence, 0.0))
     for mark in sorted(page.seen.marks & _MARKED.keys()):
         name, weight = _MARKED[mark]
-        found[f"The page holds {name}"] = weight
+        weight_by_sentence[f"The page holds {name}"] = weight
     for needle in sorted(page.seen.needles & NEEDLES.keys()):
         name, weight = NEEDLES[needle]
-        found[f"A script of the page belongs to {name}"] = weight
+        weight_by_sentence[f"A script of the page belongs to {name}"] = weight
     if any("_incapsula_resource" in each.lower() for each in page.seen.frames):
-        found["Imperva's check fills a frame"] = 0.9
+        weight_by_sentence["Imperva's check fills a frame"] = 0.9
     elif page.volume < 50 and any("/_incapsula_resource?" in each for each in page.loaded):
-        found["There is nothing but Imperva's check"] = 0.85
-    for sentence, weight in list(found.items())[:4]:
+        weight_by_sentence["There is nothing but Imperva's check"] = 0.85
+    for sentence, weight in list(weight_by_sentence.items())[:4]:
         case.add(weight, f"{sentence}.")
 
 
@@ -149,13 +149,13 @@ def judge_consent_wall(page: PageEvidence) -> ClassFindings:
 
 
 def _overlay(page: PageEvidence, case: ClassFindings) -> None:
-    seen = page.seen
-    if seen.overlay_share < 0.75:
+    traits = page.seen
+    if traits.overlay_share < 0.75:
         return
-    marked = sorted(seen.marks & CONSENT_MARKS.keys())
-    over = normalize_text(seen.overlay_text[:6_000])
+    marked = sorted(traits.marks & CONSENT_MARKS.keys())
+    over = normalize_text(traits.overlay_text[:6_000])
     asks = _WALLS.consent_words.search(over) is not None
-    share = f"{seen.overlay_share:.0%} of the view"
+    share = f"{traits.overlay_share:.0%} of the view"
     if marked and (asks or not over):
         case.add(0.75, f"A consent dialog ({marked[0]}) covers {share}.")
     elif asks and _WALLS.asking_words.search(over):

@@ -81,26 +81,26 @@ def _judge_redirect(page: PageEvidence, case: ClassFindings) -> None:
 def judge_near_empty(page: PageEvidence) -> ClassFindings:
     """Collect findings for a page without text and pictures."""
     case = ClassFindings()
-    seen = page.seen
-    if page.traits is None or not page.is_rendered or seen.is_frameset:
+    traits = page.seen
+    if page.traits is None or not page.is_rendered or traits.is_frameset:
         return case
-    if _SOFT_404.waiting.fullmatch(page.words) and not seen.media and not seen.frames:
+    if _SOFT_404.waiting.fullmatch(page.words) and not traits.media and not traits.frames:
         case.add(0.8, f"{UNFINISHED}it says only “{page.words[:100]}”.")
         return case
-    something = seen.pictures or seen.media or seen.frames
+    something = traits.pictures or traits.media or traits.frames
     is_few = page.volume < _FEW_CHARS and not something
-    if is_few and seen.plain_share >= _CANVAS:
+    if is_few and traits.plain_share >= _CANVAS:
         case.add(0.8, f"{UNFINISHED}its canvas shows nothing.")
-    elif is_few and seen.busy_share:
+    elif is_few and traits.busy_share:
         case.add(0.8, f"{UNFINISHED}it shows that it is loading.")
-    elif seen.busy_share >= _PLACEHOLDERS and page.prose < _FEW_CHARS:
-        case.add(0.75, f"{UNFINISHED}{seen.busy_share:.0%} of the screen are placeholders.")
-    something = something or seen.fields
-    if case.evidence or something or (seen.links and page.words):
+    elif traits.busy_share >= _PLACEHOLDERS and page.prose < _FEW_CHARS:
+        case.add(0.75, f"{UNFINISHED}{traits.busy_share:.0%} of the screen are placeholders.")
+    something = something or traits.fields
+    if case.evidence or something or (traits.links and page.words):
         return case
     if not page.words:
         case.add(0.95, "There is no text on it, no picture, and nothing that plays.")
-    elif page.volume < _EMPTY_CHARS and not seen.headings:
+    elif page.volume < _EMPTY_CHARS and not traits.headings:
         case.add(0.75, f"It says only “{page.words}”.")
     return case
 
@@ -135,8 +135,8 @@ def _judge_requests(page: PageEvidence, case: ClassFindings) -> None:
         if parker and not host_in(own, frozenset({parker})):
             framed = page.seen.is_frameset or (page.seen.frames and page.volume < 100)
             weight = 0.9 if framed else 0.4 if parker in _NOT_ALONE else 0.8
-            how = "It is a frame around" if framed else "It asked"
-            case.add(weight, f"{how} {parker}, a parking service or seller of domains.")
+            phrase = "It is a frame around" if framed else "It asked"
+            case.add(weight, f"{phrase} {parker}, a parking service or seller of domains.")
             break
     for path, sentence in _PATHS:
         if any(path in each for each in page.loaded):
@@ -152,8 +152,8 @@ def _judge_requests(page: PageEvidence, case: ClassFindings) -> None:
 
 
 def _judge_wording(page: PageEvidence, case: ClassFindings) -> None:
-    about = (*page.title_parts[:1], *page.seen.headings[:3])
-    called = next((match[0] for each in about if (match := _PARKED.sale.search(each.lower()))), "")
+    titles = (*page.title_parts[:1], *page.seen.headings[:3])
+    called = next((match[0] for each in titles if (match := _PARKED.sale.search(each.lower()))), "")
     if called:
         case.add(0.6, f"It is called “{called[:100]}”.")
     match = _PARKED.sale.search(page.words) if page.volume < 2_000 else None

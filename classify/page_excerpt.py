@@ -65,9 +65,9 @@ def parse_page_excerpt(body: bytes, content_type: str = "", limit: int = LOOKED_
         source = body.decode(named[1].decode() if named else "utf-8", "replace")
     except (LookupError, ValueError):  # unknown, or not a charset ("base64")
         source = body.decode("utf-8", "replace")
-    seen = _visible(source)
-    title, heading = _TITLE.search(source[:_HEAD]), _HEADING.search(seen[:_HEAD])
-    text = _SPACE.sub(" ", unescape(_TAG.sub(" ", seen))).strip()
+    visible_html = _visible(source)
+    title, heading = _TITLE.search(source[:_HEAD]), _HEADING.search(visible_html[:_HEAD])
+    text = _SPACE.sub(" ", unescape(_TAG.sub(" ", visible_html))).strip()
     return PageExcerpt(
         title=_spoken(title[1]) if title else "",
         heading=_spoken(heading[1]) if heading else "",

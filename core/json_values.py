@@ -91,8 +91,8 @@ def read_json(kind: type[_T], value: Any, *, name: str = "") -> _T:
     core.errors.InputError: urls.1 is not of type str.
     """
     try:
-        found: _T = _reader(kind)(value)  # type: ignore[arg-type] # types have a hash
-        return found
+        decoded: _T = _reader(kind)(value)  # type: ignore[arg-type] # types have a hash
+        return decoded
     except _JsonTypeError as error:
         place = ".".join(filter(None, (name, *reversed(error.path))))
         raise InputError(f"{place or 'it'} {error}.") from None
@@ -146,14 +146,14 @@ def _sequence_reader(make: Callable[[Any], Any], members: tuple[Any, ...]) -> Ca
     def read(value: Any) -> Any:
         if not isinstance(value, list | tuple) or not (is_even or len(value) == len(readers)):
             raise _JsonTypeError(f"is not a list{'' if is_even else f' of {len(readers)}'}")
-        found: list[Any] = []
+        elements: list[Any] = []
         try:
             for each, of in zip(value, readers * len(value) if is_even else readers, strict=True):
-                found.append(of(each))
+                elements.append(of(each))
         except _JsonTypeError as error:
-            error.path.append(str(len(found)))
+            error.path.append(str(len(elements)))
             raise
-        return make(found)
+        return make(elements)
 
     return read
 
@@ -165,17 +165,17 @@ def _dataclass_reader(kind: Any) -> Callable[[Any], Any]:
     def read(value: Any) -> Any:
         if not isinstance(value, dict):
             raise _JsonTypeError("is not an object")
-        found, name = {}, ""
+        arguments, name = {}, ""
         try:
             for name, of, reader in readers:
                 if name in value:
                     each = value[name]
-                    found[name] = each if type(each) is of else reader(each)
+                    arguments[name] = each if type(each) is of else reader(each)
         except _JsonTypeError as error:
             error.path.append(name)
             raise
         try:
-            return kind(**found)
+            return kind(**arguments)
         except TypeError as error:
             raise _JsonTypeError(f"lacks a value: {error}") from error
 

@@ -92,5 +92,5 @@ def is_frozen(path: Path) -> bool:
 
 def read_only_uri(path: Path) -> str:
     """Return SQLite's URI of the file for reading; immutable where no lock file for WAL mode can be made."""
-    how = "mode=ro&immutable=1" if is_frozen(path) else "mode=ro"
-    return f"{path.absolute().as_uri()}?{how}"
+    query = "mode=ro&immutable=1" if is_frozen(path) else "mode=ro"
+    return f"{path.absolute().as_uri()}?{query}"

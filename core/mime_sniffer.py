@@ -284,8 +284,8 @@ def _written(head: bytes) -> str:
 
 def _after(text: bytes, start: int, end: bytes) -> int:
     """Return the position after `end`; the end of the text when it is not found."""
-    found = text.find(end, start)
-    return len(text) if found < 0 else found + len(end)
+    offset = text.find(end, start)
+    return len(text) if offset < 0 else offset + len(end)
 
 
 def _root_type(text: bytes, at: int) -> str:

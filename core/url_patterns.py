@@ -217,8 +217,8 @@ class PatternTable(Generic[T]):
         matches = list(self._find_plain(target))
         if self._regexes:
             rank = PatternRank(PatternForm.REGEX, 0)
-            found = self._compiled().search(target.key)
-            matches += [PatternMatch(rank, self._regexes[number][1]) for number in found]
+            numbers = self._compiled().search(target.key)
+            matches += [PatternMatch(rank, self._regexes[number][1]) for number in numbers]
         matches.sort(key=lambda match: match.rank, reverse=True)
         return matches
 
@@ -245,22 +245,22 @@ class _ValueList(list[T]):
 
 
 def _put(values: "dict[str, T | _ValueList[T]]", key: str, value: T) -> None:
-    there = values.get(key)
-    if there is None:
+    existing = values.get(key)
+    if existing is None:
         values[key] = value
-    elif isinstance(there, _ValueList):
-        there.append(value)
+    elif isinstance(existing, _ValueList):
+        existing.append(value)
     else:
-        values[key] = _ValueList((there, value))
+        values[key] = _ValueList((existing, value))
 
 
 def _each(values: "dict[str, T | _ValueList[T]]", key: str, rank: PatternRank) -> Iterator[PatternMatch[T]]:
-    found = values.get(key)
-    if isinstance(found, _ValueList):
-        for value in found:
+    entry = values.get(key)
+    if isinstance(entry, _ValueList):
+        for value in entry:
             yield PatternMatch(rank, value)
-    elif found is not None:
-        yield PatternMatch(rank, found)
+    elif entry is not None:
+        yield PatternMatch(rank, entry)
 
 
 class _PrefixTable(Generic[T]):

@@ -150,9 +150,9 @@ def make_collection(layout: Layout, clock: Clock) -> None:
         layout.root.mkdir(parents=True, exist_ok=True)
         with suppress(PermissionError):  # another's folder that we may write
             layout.root.chmod(0o700)  # captures with a login, take-downs and keys are in it
-        made = warc_date(clock.now())
+        date = warc_date(clock.now())
         name = "".join(char for char in layout.root.name if char.isalnum() or char in "-_.")
-        text = f'version = {COLLECTION_VERSION}\nname = "{name}"\nmade = "{made}"\n'
+        text = f'version = {COLLECTION_VERSION}\nname = "{name}"\nmade = "{date}"\n'
         with replacing_file(layout.marker) as partial:  # of two that start together either may be the one that stays
             partial.write_text(text)
     for folder in (layout.archive, layout.databases, layout.reports):
@@ -171,8 +171,8 @@ def _is_foreign(path: Path) -> bool:
     """
     if path.name in (".lock", "lost+found", CONFIG_FILE) or path.name.endswith(".new"):
         return False
-    ours = path.name in _OURS and path.is_dir() and not path.is_symlink()
-    return not ours or any(not each.is_dir() for each in path.rglob("*"))
+    is_own_folder = path.name in _OURS and path.is_dir() and not path.is_symlink()
+    return not is_own_folder or any(not each.is_dir() for each in path.rglob("*"))
 
 
 def _check_version(layout: Layout) -> None:
@@ -193,7 +193,7 @@ def copy_database(source: Path, target: Path) -> None:
     target.unlink(missing_ok=True)
     with (
         closing(sqlite3.connect(read_only_uri(source), uri=True, timeout=60)) as opened,
-        closing(sqlite3.connect(target)) as made,
+        closing(sqlite3.connect(target)) as copy,
     ):
         # All pages in one step: a concurrent write would restart a stepwise backup.
-        opened.backup(made, pages=-1)
+        opened.backup(copy, pages=-1)

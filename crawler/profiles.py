@@ -203,10 +203,10 @@ def line_of(text: str, *names: str, number: int = 0) -> int:
 
     `number`: of several tables with the first name, as ``[[seed]]``, from 0.
     """
-    wanted, heads, found = ".".join(filter(None, names)), -1, ("", 0)
+    wanted, heads, innermost = ".".join(filter(None, names)), -1, ("", 0)
     for table, name, line in lines_of(text):
         heads += table == f"{names[0]}[]" and not name
         path = ".".join(filter(None, (table.removesuffix("[]"), name)))
-        if heads in {-1, number} and f"{wanted}.".startswith(f"{path}.") and len(path) > len(found[0]):
-            found = path, line
-    return found[1]
+        if heads in {-1, number} and f"{wanted}.".startswith(f"{path}.") and len(path) > len(innermost[0]):
+            innermost = path, line
+    return innermost[1]

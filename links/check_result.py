@@ -172,13 +172,13 @@ REEXAMINED = frozenset({StatusCode.NOT_ACCEPTABLE, StatusCode.STRANGE, StatusCod
 
 def _statuses() -> Mapping[int, StatusCode]:
     """Map each listed HTTP status to its code; single statuses override status classes."""
-    found: dict[int, StatusCode] = {}
+    code_by_status: dict[int, StatusCode] = {}
     pieces = [(piece, code) for code in StatusCode for piece in code.statuses.split()]
     for piece, code in sorted(pieces, key=lambda each: not each[0].endswith("xx")):
         first, _, last = piece.replace("xx", "00").partition("-")
         end = int(first) + 99 if piece.endswith("xx") else int(last or first)
-        found |= dict.fromkeys(range(int(first), end + 1), code)
-    return found
+        code_by_status |= dict.fromkeys(range(int(first), end + 1), code)
+    return code_by_status
 
 
 _OF_HTTP = _statuses()

@@ -46,14 +46,14 @@ _NO_SUCH_HOST = {socket.EAI_NONAME: "does not exist (NXDOMAIN)", socket.EAI_NODA
 def system_lookup(host: str, port: int) -> list[str]:
     """Resolve the host with the system's resolver, or raise UnknownHostError."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        address_infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
         if error.errno in _NO_SUCH_HOST:
             raise connect_errors.NoSuchHostError(f"no such host: {host} {_NO_SUCH_HOST[error.errno]}.") from error
         raise connect_errors.UnknownHostError(f"{host} does not resolve: {error}.") from error
     except (OSError, ValueError) as error:
         raise connect_errors.UnknownHostError(f"{host} does not resolve: {error}.") from error
-    return [str(info[4][0]) for info in found]
+    return [str(info[4][0]) for info in address_infos]
 
 
 class Resolver:
@@ -262,11 +262,11 @@ class Egress:
         via = self._policy.via.of(host)
         if via is not None and via.scheme is UpstreamProxyScheme.HTTP:
             return self._through_http(via, host, port, patience, tunnel=tunnel)
-        found = self._found(host, port, via, patience)
-        addresses, real_port = found or ((), port)
+        endpoint = self._resolved(host, port, via, patience)
+        addresses, real_port = endpoint or ((), port)
         checked = self._checked(host, addresses, real_port)
         if via is not None:
-            targets = checked if found else (None,)  # None: the proxy resolves the name
+            targets = checked if endpoint else (None,)  # None: the proxy resolves the name
             return self._tunnel(via, open_socks_tunnel, host, targets, real_port, patience)
         try:
             sock = ConnectionRace(patience).run(checked, real_port)
@@ -278,11 +278,11 @@ class Egress:
         """Return the host's lowest address as its representative, without connecting; raises as `open`."""
         host = self._permitted(host, HTTPS_PORT)
         via = self._policy.via.of(host)
-        if (found := self._found(host, HTTPS_PORT, via, patience)) is None:
+        if (endpoint := self._resolved(host, HTTPS_PORT, via, patience)) is None:
             raise connect_errors.UnknownHostError(f"{host} is resolved by {via}.")
-        return str(min(found[0], key=lambda address: (address.version, int(address))))
+        return str(min(endpoint[0], key=lambda address: (address.version, int(address))))
 
-    def _found(
+    def _resolved(
         self, host: str, port: int, via: UpstreamProxy | None, patience: CancellableTimeout
     ) -> tuple[Addresses, int] | None:
         """Return the host's addresses and port; None when only the upstream proxy, by HTTP or ``socks5h``, resolves it."""

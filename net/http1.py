@@ -264,10 +264,10 @@ class BodyParser:
         if self._framing is BodyFraming.CLOSE:
             return len(data), data
         if self._framing is BodyFraming.LENGTH:
-            taken = min(len(data), self._left)
-            self._left -= taken
+            length = min(len(data), self._left)
+            self._left -= length
             self.done = self._left == 0
-            return taken, data if taken == len(data) else data[:taken]
+            return length, data if length == len(data) else data[:length]
         return self._feed_chunked(data)
 
     @property
@@ -352,7 +352,7 @@ def forwarded_request(
     `connection` is ``Upgrade`` for a request to switch protocols, which keeps the header of that name.
     """
     lines = [f"{head.method} {target} HTTP/1.1".encode()]
-    ours = {
+    own_headers = {
         b"host": b"Host: " + host.encode(),
         b"content-length": b"" if length is None else b"Content-Length: %d" % length,
         b"connection": b"Connection: " + connection,
@@ -360,7 +360,7 @@ def forwarded_request(
     named = _listed(head.headers, b"connection")
     for key, name, value in head.headers:
         if (kind := _REPLACED.get(key)) is not None:
-            lines.append(ours.pop(kind, b""))
+            lines.append(own_headers.pop(kind, b""))
         elif (key in HOP_BY_HOP or key in named) and key != connection.lower():
             continue
         elif key == b"accept-encoding":
@@ -369,9 +369,9 @@ def forwarded_request(
             lines.append(name + b": " + b", ".join(readable))
         else:
             lines.append(name + b": " + value)
-    if b"host" in ours:
-        lines.insert(1, ours.pop(b"host"))
-    lines += ours.values()
+    if b"host" in own_headers:
+        lines.insert(1, own_headers.pop(b"host"))
+    lines += own_headers.values()
     return b"\r\n".join(filter(None, lines)) + b"\r\n\r\n"
 
 
@@ -448,8 +448,8 @@ def may_begin(data: bytes) -> bool:
 def end_of_head(data: bytes | bytearray, start: int = 0) -> int:
     """Return the start of the body; 0 while the head is incomplete, as its first `start` bytes are."""
     first = _START.match(data)
-    found = _END.search(data, max(start - 3, first.end() if first else 0))
-    return found.end() if found else 0
+    match = _END.search(data, max(start - 3, first.end() if first else 0))
+    return match.end() if match else 0
 
 
 def parse_head(data: bytes) -> LenientHead | None:
@@ -457,6 +457,6 @@ def parse_head(data: bytes) -> LenientHead | None:
     first, _, rest = data.lstrip(b"\r\n\t \x00").replace(b"\r\n", b"\n").partition(b"\n")
     if (status := _STATUS.match(first)) is None:
         return None
-    found = _headers(_FOLD.sub(b" ", rest))[:HEADERS]
-    headers = ((name.decode("ascii"), value.strip().decode("latin-1")[:VALUE_CHARS]) for name, _, value in found)
+    raw_headers = _headers(_FOLD.sub(b" ", rest))[:HEADERS]
+    headers = ((name.decode("ascii"), value.strip().decode("latin-1")[:VALUE_CHARS]) for name, _, value in raw_headers)
     return LenientHead(int(status[2]), tuple(headers))

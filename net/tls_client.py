@@ -313,14 +313,14 @@ def certificates_in(file: str, *, strict: bool = False) -> list[x509.Certificate
 
     Empty without a file, or when it cannot be read.
     """
-    found: list[x509.Certificate] = []
+    certificates: list[x509.Certificate] = []
     with suppress(OSError), warnings.catch_warnings():
         # Old authorities have odd serial numbers.
         warnings.simplefilter("error" if strict else "ignore", CryptographyDeprecationWarning)
         for block in _PEM.findall(Path(file).read_bytes()):
             with suppress(ValueError, CryptographyDeprecationWarning):
-                found.append(x509.load_pem_x509_certificate(block))
-    return found
+                certificates.append(x509.load_pem_x509_certificate(block))
+    return certificates
 
 
 def public_key_pin(key: PublicKeyTypes) -> str:

@@ -116,10 +116,10 @@ class MementoIndex:
     def listed(self, url: str) -> Iterator[PageMemento]:
         """Yield all mementos, oldest first, reading the index in batches."""
         for condition in _WHOSE:
-            found = self._walk(url, condition, _UP, (-_LATEST_MS, ""))
-            if (first := next(found, None)) is not None:
+            mementos = self._walk(url, condition, _UP, (-_LATEST_MS, ""))
+            if (first := next(mementos, None)) is not None:
                 yield first
-                yield from islice(found, MOST_MEMENTOS - 1)
+                yield from islice(mementos, MOST_MEMENTOS - 1)
                 return
 
     def around(self, url: str, timestamp: str) -> MementoNeighbours:
@@ -151,12 +151,12 @@ class MementoIndex:
             limit = _CHUNKS[min(number, len(_CHUNKS) - 1)]
             rows = self._index.rows(query, {**values, "ms": after[0], "id": after[1], "limit": limit})
             for visit in self._listed(rows):
-                found = PageMemento(visit.url, visit.timestamp)
-                if found.timestamp != second:
-                    seen, second = set(), found.timestamp
-                if found not in seen:
-                    seen.add(found)
-                    yield found
+                memento = PageMemento(visit.url, visit.timestamp)
+                if memento.timestamp != second:
+                    seen, second = set(), memento.timestamp
+                if memento not in seen:
+                    seen.add(memento)
+                    yield memento
             if len(rows) < limit:
                 return
             after = rows[-1]["captured_ms"], rows[-1]["page_id"]

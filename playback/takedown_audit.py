@@ -436,8 +436,8 @@ def _variants(probe: AuditRequest, cases: list[AuditCase], etags: Mapping[str, s
 def cases_of(database: IndexDatabase, permits: AccessControl | None, url: str, now: datetime) -> list[AuditCase]:
     """Return captures of a canonical URL, its pages' artifacts and equal payloads; with `permits` those not to be shown."""
 
-    def covered(kind: TakedownKind, what: str) -> Iterator[Capture]:
-        return islice(TakedownCoverage(database, Takedown(0, kind, what), now).captures(), _MOST_CAPTURES)
+    def covered(kind: TakedownKind, target: str) -> Iterator[Capture]:
+        return islice(TakedownCoverage(database, Takedown(0, kind, target), now).captures(), _MOST_CAPTURES)
 
     captures = list(covered(TakedownKind.URL, url))
     for digest in dict.fromkeys(each.digest for each in captures if url_within(each.url) == each.url):

@@ -125,14 +125,14 @@ def takedown_targets(database: IndexDatabase, model: Takedown, names: Sequence[s
     takedowns: dict[tuple[str, ...], Takedown] = {}
     for place, name in enumerate(names, 1):
         try:
-            what = normalize_target(model.kind, name)
+            target = normalize_target(model.kind, name)
         except InputError as error:
             raise InputError(f"Entry {place}: {error}" if len(names) > 1 else str(error)) from error
         aliases = set[str]()
         if model.kind is TakedownKind.DIGEST:  # chunked responses are hashed as transferred
             query = "SELECT digest, spelled FROM payloads WHERE digest = :digest OR spelled = :digest"
-            aliases = {row[key] for row in database.rows(query, {"digest": what}) for key in ("digest", "spelled")}
-        for each in (what, *sorted(aliases - {what})):
+            aliases = {row[key] for row in database.rows(query, {"digest": target}) for key in ("digest", "spelled")}
+        for each in (target, *sorted(aliases - {target})):
             takedown = replace(model, what=each)
             takedowns.setdefault(takedown.identity, takedown)
     return list(takedowns.values())
@@ -142,7 +142,7 @@ def not_in_force(store: DecisionStore, takedowns: Sequence[Takedown], now: datet
     """Return those of the take-downs without an equal one in the store that holds now, and for as long."""
     held: dict[tuple[str, ...], datetime] = {}
     targets = {each.what for each in takedowns}
-    for each in list_takedowns(store, what=targets.pop() if len(targets) == 1 else ""):
+    for each in list_takedowns(store, target=targets.pop() if len(targets) == 1 else ""):
         if each.holds(now):
             held[each.identity] = max(held.get(each.identity, now), each.expires_at or _NEVER)
     return [each for each in takedowns if held.get(each.identity, now) < (each.expires_at or _NEVER)]

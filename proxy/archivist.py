@@ -278,9 +278,9 @@ class Archivist:
         if self._texts is not None:
             self._texts.put(changes.pages)
         self._keep()
-        for entry, how, location in written:
+        for entry, outcome, location in written:
             entry.filename, entry.offset, entry.length = (location.filename, location.offset, location.length)
-            entry.kept = how
+            entry.kept = outcome
         self._roll_over()
         return done, locations
 

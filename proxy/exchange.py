@@ -109,9 +109,9 @@ class ExchangeContext:
     monotonic: Callable[[], float] = time.monotonic
 
 
-def left_out_reason(what: str, stored: StoredLevel) -> str:
+def left_out_reason(kind: str, stored: StoredLevel) -> str:
     """Return the log reason for a request that the stored level leaves out."""
-    return f"level: {what} is not recorded at {stored}"
+    return f"level: {kind} is not recorded at {stored}"
 
 
 class NoResponseError(Exception):
@@ -541,25 +541,25 @@ class ResponseRelay:
 
     def take(self, body: http1.BodyParser, piece: Bytes) -> int:
         """Count, check, hash and store a piece; return how many of its bytes belong to the body."""
-        taken, payload = body.feed(piece)
-        if taken != len(piece):
+        consumed, payload = body.feed(piece)
+        if consumed != len(piece):
             self.surplus = True
-            piece = piece[:taken]
-        self.body_size += taken
+            piece = piece[:consumed]
+        self.body_size += consumed
         self.payload_size += len(payload)
         if len(self.beginning) < SNIFF_BYTES:
             self.beginning += payload[: SNIFF_BYTES - len(self.beginning)]
-        self._exchange.count(taken)
+        self._exchange.count(consumed)
         self._check_level(is_over=body.done)
         if self.is_excluded:
-            return taken
+            return consumed
         self._send(piece)
         self.spool.add(piece)
         self.block.update(piece)
         self.payload.update(payload)
         if self.coded is not None:
             self.coded.update(piece)
-        return taken
+        return consumed
 
     def exclude(self) -> None:
         """Store nothing of the response: its declared type is excluded by the visit's stored level."""

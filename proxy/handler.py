@@ -260,8 +260,8 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
             piece = self.wire.read_piece()
             if not piece or body.malformed:
                 raise ConnectionLostError("The browser disconnected within a body.")
-            taken, payload = body.feed(piece)
-            self.wire.unread(piece[taken:])
+            consumed, payload = body.feed(piece)
+            self.wire.unread(piece[consumed:])
             pieces.append(payload)
             size += len(payload)
             # Take memory for it from the shared allowance.

@@ -98,9 +98,9 @@ class ObservedExchange(Exchange):
         if self._is_stopped:
             if refusal := limits.refusal(self.visit):
                 raise TunnelEndError(refusal)
-            taken = self.body.feed(data)[0]
-            self.count(taken)
-            return taken
+            consumed = self.body.feed(data)[0]
+            self.count(consumed)
+            return consumed
         before = relay.body_size
         try:
             relay.take(self.body, data[: self._tools.settings.body_limit_bytes - before])
@@ -251,10 +251,10 @@ class Http1Reader:
                 self._pending.append(self._latest)
                 self._upload = http1.BodyParser(*http1.request_framing(head))
             else:
-                taken = self._upload.feed(self._sent)[0]
+                consumed = self._upload.feed(self._sent)[0]
                 if self._latest is not None:
-                    self._latest.add_to_request(bytes(self._sent[:taken]))
-                del self._sent[:taken]
+                    self._latest.add_to_request(bytes(self._sent[:consumed]))
+                del self._sent[:consumed]
                 if self._upload.malformed:
                     raise TunnelEndError("malformed: the request's chunks make no sense")
 

@@ -149,8 +149,8 @@ class ProxyPresence:
 
     def _next_beat(self) -> bytes:
         self._beats += 1
-        about = {"host": socket.gethostname(), "pid": os.getpid(), "machine": self._machine, "beat": self._beats}
-        return json.dumps(about).encode().ljust(_SIZE)
+        content = {"host": socket.gethostname(), "pid": os.getpid(), "machine": self._machine, "beat": self._beats}
+        return json.dumps(content).encode().ljust(_SIZE)
 
 
 def join_collection(
@@ -165,13 +165,13 @@ def join_collection(
         on_error.callback(presence.close)
         silent = {}
         for path in dead_presences(folder):
-            about = _read_beat(path)
+            content = _read_beat(path)
             if (
-                about is None or about.get("machine") == machine
+                content is None or content.get("machine") == machine
             ):  # locks are reliable on one machine, so the process is dead
                 path.unlink(missing_ok=True)
             else:
-                silent[path] = about
+                silent[path] = content
         if silent:
             wait(WATCH_S)
         for path, before in silent.items():
@@ -190,9 +190,9 @@ def join_collection(
 def _read_beat(path: Path) -> dict[str, Any] | None:
     """Return the content of a presence file; None when it is gone."""
     try:
-        about = json.loads(path.read_bytes()[:_SIZE])
+        content = json.loads(path.read_bytes()[:_SIZE])
     except FileNotFoundError:
         return None
     except ValueError:
         return {}
-    return about if isinstance(about, dict) else {}
+    return content if isinstance(content, dict) else {}

@@ -98,7 +98,7 @@ class StoredResponses:
             with open_record(self._archive, *after) as request:
                 if request.warc.get("warc-type") != "request" or request.http is None:
                     return None
-                asked = parse_request_head(request.http.raw)
+                recorded_head = parse_request_head(request.http.raw)
         except TransientError as error:
             log.warning("stored_responses.index_unavailable error=%s", error)
             self._resume = time.monotonic() + RETRY_S
@@ -108,7 +108,7 @@ class StoredResponses:
         # The requests must have the same values of all that the response varies by.
         fields = (value for key, _, value in stored.headers if key == b"vary")
         varies = {name.strip().lower() for value in fields for name in value.split(b",")} | _ALWAYS_SAME
-        if b"*" in varies or any(_comparable(asked, name) != _comparable(head, name) for name in varies):
+        if b"*" in varies or any(_comparable(recorded_head, name) != _comparable(head, name) for name in varies):
             return None
         conditions = _conditions(stored, has_cookie=b"cookie" in names)
         return StoredResponse(stored, original, conditions) if conditions else None
@@ -153,11 +153,11 @@ def updated_head(stored: ResponseHead, confirmation: ResponseHead, *, size: int 
     """Return the stored head with the fields of the 304 (RFC 9111, 3.2), for a payload of that size, or in chunks."""
     fresh = tuple(each for each in confirmation.headers if each[0] not in _NOT_UPDATED)
     names = {key for key, _, _ in fresh}
-    kept = (each for each in stored.headers if each[0] not in names | _NOT_STORED)
+    unchanged = (each for each in stored.headers if each[0] not in names | _NOT_STORED)
     framing = (b"transfer-encoding", b"Transfer-Encoding", b"chunked")
     if size is not None:
         framing = (b"content-length", b"Content-Length", b"%d" % size)
-    return replace(stored, headers=(*kept, *fresh, framing))
+    return replace(stored, headers=(*unchanged, *fresh, framing))
 
 
 def _comparable(head: RequestHead, name: bytes) -> bytes:

@@ -126,8 +126,8 @@ class PlaybackChecker:
         if parts is not None:
             lost = (*check.lost, *parts.lost)
             check = replace(check, resources=parts.score, lost=lost, parts_seen=parts.seen, parts_shown=parts.shown)
-        made = {"seen": evidence.picture, "shown": view.picture, "heat": None if picture is None else picture.heat}
-        pictures = {kind: data for kind, data in made.items() if picture is not None and data is not None}
+        by_kind = {"seen": evidence.picture, "shown": view.picture, "heat": None if picture is None else picture.heat}
+        pictures = {kind: data for kind, data in by_kind.items() if picture is not None and data is not None}
         return CheckOutcome(page, check, pictures, view=view)
 
     async def _view(self, stored: StoredPage, evidence: _CaptureEvidence) -> CopyView:

@@ -181,11 +181,11 @@ def text_digest(text: bytes) -> str:
 
 def _required_parts(page: PageInfo, rows: Iterable[HoldingsRow]) -> Iterator[_RequiredPart]:
     """Yield the parts that the manifest names, the most important for a copy first; each once."""
-    there = {artifact[0]: row.url for row in rows if (artifact := parse_artifact_uri(row.url)) is not None}
+    urls_by_kind = {artifact[0]: row.url for row in rows if (artifact := parse_artifact_uri(row.url)) is not None}
     for kind in page.artifacts:
         with suppress(ValueError):  # of a version that knows more kinds
-            made = ArtifactKind(kind)
-            yield _RequiredPart(there.get(made, f"urn:{kind}:{page.url}"))
+            artifact_kind = ArtifactKind(kind)
+            yield _RequiredPart(urls_by_kind.get(artifact_kind, f"urn:{kind}:{page.url}"))
     stored = [each for each in page.resources if each.is_archived and (each.digest or each.kept != "cached")]
     rank = {kind: place for place, kind in enumerate(_FIRST)}
     stored.sort(key=lambda each: rank.get(each.resource_type, len(_FIRST)))

@@ -251,7 +251,7 @@ class LiveChecks:
         self._backlog = CheckBacklog(settings)
         self._tries: Counter[str] = Counter()
         self._news = asyncio.Event()
-        self._asked = asyncio.Event()  # to settle
+        self._settling = asyncio.Event()  # to settle
         self._settled: asyncio.Future[bool] | None = None
         self._working: asyncio.Task[None] | None = None
 
@@ -278,11 +278,11 @@ class LiveChecks:
         """Check the backlog and queue broken pages for repair; return whether any was queued."""
         assert self._working is not None
         self._settled = settled = asyncio.get_running_loop().create_future()
-        self._asked.set()
+        self._settling.set()
         self._news.set()
         await asyncio.wait([settled, self._working], return_when=asyncio.FIRST_COMPLETED)
         self._settled = None
-        self._asked.clear()
+        self._settling.clear()
         return settled.done() and settled.result()
 
     async def _work(self, checker: LiveChecker) -> None:
@@ -302,12 +302,12 @@ class LiveChecks:
             self._settled = None
         elif len(self._backlog):
             page = self._backlog.take()
-            if not await checker.attempt(lambda: checker.check_page(page), hurry=self._asked):
+            if not await checker.attempt(lambda: checker.check_page(page), hurry=self._settling):
                 self._tries[page.page_id] += 1
                 if self._tries[page.page_id] < FAILURE_LIMIT:
                     self._backlog.add(page)
         elif settled is not None:
-            if await checker.attempt(checker.advance_repairs, hurry=self._asked):
+            if await checker.attempt(checker.advance_repairs, hurry=self._settling):
                 settled.set_result(checker.has_begun)
                 self._settled = None
         else:
@@ -316,4 +316,4 @@ class LiveChecks:
                 await asyncio.wait_for(self._news.wait(), ROUND_S)
             except TimeoutError:
                 do = checker.advance_repairs if checker.context.endless else checker.write
-                await checker.attempt(do, hurry=self._asked)
+                await checker.attempt(do, hurry=self._settling)

@@ -233,8 +233,8 @@ def _look(score: float) -> str:
 
 
 def _status(page: PageSnapshot) -> str:
-    what = page.page_class if page.page_class not in ("", PageClass.OK) else ""
-    return ", ".join(each for each in (what, f"status {page.status}", page.reason) if each)
+    page_class = page.page_class if page.page_class not in ("", PageClass.OK) else ""
+    return ", ".join(each for each in (page_class, f"status {page.status}", page.reason) if each)
 
 
 def _differing(then: frozenset[str] | None, now: frozenset[str] | None) -> UrlDifferences | None:
@@ -357,9 +357,9 @@ def _regression_kind(pages: PlaybackRegression) -> tuple[RegressionKind, str]:
         return RegressionKind.UNCHANGED, ""
     picture, text = pages.picture, pages.text
     if picture is not None and (picture.verdict is QaVerdict.BROKEN or picture.lost > LOST_SHARE):
-        share, what = picture.lost, "what was drawn is missing"
+        share, loss = picture.lost, "what was drawn is missing"
     elif text is not None and text.kept < 1 - LOST_SHARE:
-        share, what = 1 - text.kept, "the words are missing"
+        share, loss = 1 - text.kept, "the words are missing"
     else:
         return RegressionKind.CHANGED, f"Both pictures are similar by {100 * pages.likeness:.1f} %."
-    return RegressionKind.WORSE, f"{100 * share:.1f} % of {what} any more."
+    return RegressionKind.WORSE, f"{100 * share:.1f} % of {loss} any more."

@@ -185,8 +185,8 @@ class RepairManager:
     def others_wait(self) -> bool:
         """Return whether the frontier holds waiting items besides repairs."""
         records = self.frontier.find_all(list(read_repairs(self.frontier)))
-        ours = sum(record is not None and record.state in _WAITING for record in records)
-        return self.frontier.unfinished(self.clock.now()) > ours
+        repair_count = sum(record is not None and record.state in _WAITING for record in records)
+        return self.frontier.unfinished(self.clock.now()) > repair_count
 
     async def begin(self, limit: int) -> int:
         """Queue wanted repairs, up to the limit; return the number of those that have begun."""

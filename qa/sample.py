@@ -124,12 +124,12 @@ class WeightedSample:
     def drawn(self) -> list[SampledPage]:
         """Return the sample, the most suspect page first."""
         self._end_of_host()
-        taken = {each.page.page_id: each for _, _, each in self._ordinary}
+        pages_by_id = {each.page.page_id: each for _, _, each in self._ordinary}
         for _, _, each in sorted(self._suspects, key=lambda entry: -entry[0]):
-            if len(taken) >= self._size:
+            if len(pages_by_id) >= self._size:
                 break
-            taken.setdefault(each.page.page_id, each)
-        return sorted(taken.values(), key=lambda each: (-each.weight, each.page.page_id))
+            pages_by_id.setdefault(each.page.page_id, each)
+        return sorted(pages_by_id.values(), key=lambda each: (-each.weight, each.page.page_id))
 
     def _end_of_host(self) -> None:
         """Enter the picks of a host; the first picks of all hosts precede any second one."""

@@ -65,8 +65,8 @@ async def _fill(
     numbers = [part[0] for part in parts if isinstance(part, list)]
     answers: dict[int, str] = {}
     inner = await documents.each(frame, numbers, "dom", DOM_LIMIT_CHARS, CANVAS_LIMIT_CHARS)
-    for number, (there, value) in inner.items():
-        filled = await _fill(documents, there, value, [])
+    for number, (child, value) in inner.items():
+        filled = await _fill(documents, child, value, [])
         answers[number] = filled.html
         truncated |= filled.truncated
         undrawn += filled.undrawn
@@ -93,9 +93,9 @@ async def _fill(
 async def _picture(page: BrowserPage, clip: list[float]) -> str:
     """Return a screenshot of the clip as a data URL; empty when it fails."""
     area = dict(zip(("x", "y", "width", "height"), clip, strict=True)) | {"scale": 1}
-    how = {"format": "png", "optimizeForSpeed": True, "captureBeyondViewport": True, "clip": area}
+    params = {"format": "png", "optimizeForSpeed": True, "captureBeyondViewport": True, "clip": area}
     try:
-        answer = await page.send("Page.captureScreenshot", how)
+        answer = await page.send("Page.captureScreenshot", params)
     except CommandError:
         return ""
     data: str = answer["data"]
@@ -105,8 +105,8 @@ async def _picture(page: BrowserPage, clip: list[float]) -> str:
 async def _fill_text(documents: PageDocuments, frame: FrameDocument, answer: list[Any]) -> str:
     numbers = [part for part in answer if not isinstance(part, str)]
     answers: dict[int, str] = {}
-    for number, (there, value) in (await documents.each(frame, numbers, "text", TEXT_LIMIT_CHARS)).items():
-        answers[number] = (await _fill_text(documents, there, value)).strip("\n")
+    for number, (child, value) in (await documents.each(frame, numbers, "text", TEXT_LIMIT_CHARS)).items():
+        answers[number] = (await _fill_text(documents, child, value)).strip("\n")
     text = ""
     for part in answer:
         words = part if isinstance(part, str) else answers.get(part, "")

@@ -92,11 +92,11 @@ class Browser:
         self._started = clock.monotonic()
         self._contexts: dict[str, BrowserContext] = {}
         self._disposing: set[asyncio.Task[None]] = set()
-        self._ill = ""
+        self._is_stuck = False
         self._scene_ended = False
         # Icon URLs that its visits request, and whether they were loaded; they are not requested again
         self.icons: dict[str, asyncio.Future[bool]] = {}
-        self._asked: float | None = None
+        self._asked_at: float | None = None
         self._watching: asyncio.Task[None] | None = None
         self._measured = (float("-inf"), 0)
         self.connection = CdpConnection(process.read_fd, process.write_fd)
@@ -182,11 +182,11 @@ class Browser:
         opened = self._clock.monotonic()
         try:
             async with asyncio.timeout(ANSWER_LIMIT_S):
-                made = await self.connection.send("Target.createBrowserContext", params)
+                response = await self.connection.send("Target.createBrowserContext", params)
         except TimeoutError as error:
-            self._ill = "stuck"
+            self._is_stuck = True
             raise BrowserUnavailableError("The browser no longer answers.") from error
-        context = BrowserContext(self.connection, made["browserContextId"], opened)
+        context = BrowserContext(self.connection, response["browserContextId"], opened)
         self._contexts[context.id] = context
         # An empty list without an origin refuses every permission everywhere (C-11).
         self.connection.post("Browser.grantPermissions", {"permissions": [], "browserContextId": context.id})
@@ -216,21 +216,21 @@ class Browser:
 
     def recycle_due(self) -> str:
         """Return the reason to replace this browser, e.g. ``pages``, ``age``, ``memory``; or ""."""
-        settings = self._settings
+        settings, now = self._settings, self._clock.monotonic()
         reasons = {
             "dead": self.died.is_set() or self.connection.closed.is_set(),
             "stuck": self.is_stuck(),
             "scene": self._scene_ended,  # after a few such ends it has no WebGL any more
             "pages": self.visits >= settings.recycle_pages,
-            "age": self._clock.monotonic() - self._started >= settings.recycle_age_s,
+            "age": now - self._started >= settings.recycle_age_s,
             "memory": self.held_bytes() >= settings.recycle_rss_mb * 1_000_000,
         }
         return next((reason for reason, holds in reasons.items() if holds), "")
 
     def is_stuck(self, limit_s: float = ANSWER_LIMIT_S) -> bool:
         """Return whether a command has been unanswered for `limit_s` seconds."""
-        silent = self._asked is not None and self._clock.monotonic() - self._asked > limit_s
-        return silent or bool(self._ill)
+        silent = self._asked_at is not None and self._clock.monotonic() - self._asked_at > limit_s
+        return silent or self._is_stuck
 
     def held_bytes(self) -> int:
         """Return the private memory of its processes in bytes, at most a second old; shared memory is left out."""
@@ -297,17 +297,17 @@ class Browser:
         pages_seen: dict[psutil.Process, float] = {}
         with contextlib.suppress(BrowserUnavailableError):
             while True:
-                self._asked = self._clock.monotonic()
+                self._asked_at = self._clock.monotonic()
                 # No limit here: an answer that never comes is the guardian's to judge.
                 await self.connection.send("Browser.getVersion")
-                self._asked = None
+                self._asked_at = None
                 self._guardian.beat()
                 # Contexts share no renderers: the visits of those older than the oldest open context are over.
                 now = self._clock.monotonic()
                 oldest = min((each.opened for each in self._contexts.values()), default=now)
                 pages_seen = {page: pages_seen.get(page, now) for page in self._process.of_kind("renderer")}
-                for page, seen in pages_seen.items():
-                    if seen < oldest and now - seen >= PING_S:
+                for page, since in pages_seen.items():
+                    if since < oldest and now - since >= PING_S:
                         with contextlib.suppress(psutil.Error):
                             page.kill()
                 await asyncio.sleep(PING_S)
@@ -319,7 +319,7 @@ class Browser:
             async with asyncio.timeout(ANSWER_LIMIT_S):
                 await self.connection.send("Target.disposeBrowserContext", {"browserContextId": context.id})
         except TimeoutError:
-            self._ill = "stuck"
+            self._is_stuck = True
         except (BrowserUnavailableError, CommandError):
             pass  # it died, and its contexts with it
         finally:

@@ -307,8 +307,8 @@ class BrowserGuardian:
         if not data:
             asyncio.get_running_loop().remove_reader(self._reports_fd)
         for line in data.decode().splitlines():
-            what, _, detail = line.partition(" ")
-            if what == "memory":
+            reason, _, detail = line.partition(" ")
+            if reason == "memory":
                 log.warning("page.ended reason=memory pid=%s", detail)
             else:
-                log.warning("browser.ended reason=%s seconds=%s", what, detail)
+                log.warning("browser.ended reason=%s seconds=%s", reason, detail)

@@ -365,8 +365,8 @@ class BrowserPage:
     async def enter(self, selector: str) -> None:
         """Take the frame of the element that matches for the page: scripts run there; CommandError: no frame."""
         answer = await self.send("DOM.getDocument", {"depth": 0})
-        found = await self.send("DOM.querySelector", {"nodeId": answer["root"]["nodeId"], "selector": selector})
-        frame_id = (await self.send("DOM.describeNode", {"nodeId": found["nodeId"]}))["node"].get("frameId")
+        node = await self.send("DOM.querySelector", {"nodeId": answer["root"]["nodeId"], "selector": selector})
+        frame_id = (await self.send("DOM.describeNode", {"nodeId": node["nodeId"]}))["node"].get("frameId")
         if frame_id is None:
             raise CommandError("enter", f"There is no frame {selector}.")
         self.main_id, self.main_session = frame_id, self.children.frames.get(frame_id, "")
@@ -374,8 +374,8 @@ class BrowserPage:
 
     async def isolated_world(self, frame_id: str, session: str = "") -> int:
         """Create an isolated world in the frame and return its execution context."""
-        made = await self.send("Page.createIsolatedWorld", {"frameId": frame_id, "worldName": WORLD}, session)
-        return int(made["executionContextId"])
+        response = await self.send("Page.createIsolatedWorld", {"frameId": frame_id, "worldName": WORLD}, session)
+        return int(response["executionContextId"])
 
     def _handle_event(self, method: str, params: dict[str, Any]) -> None:
         if (handler := self._handlers.get(method)) is not None:

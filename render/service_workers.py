@@ -115,7 +115,7 @@ class ServiceWorkers:
             "responses made for other sites are not archived": self._foreign,
             "responses are not archived: too many or too large": self._cut + unread,
         }
-        return [f"service workers: {count} {what}." for what, count in counts.items() if count]
+        return [f"service workers: {count} {problem}." for problem, count in counts.items() if count]
 
     async def _watch(self, session: str) -> None:
         """Stop the worker once it does not answer: its loop would take a processor from the page."""

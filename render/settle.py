@@ -66,10 +66,10 @@ class VisitSteps:
     async def make(self, name: str, making: Awaitable[_T], *, limit_s: float = float("inf")) -> _T | None:
         """Await `making` and return its result; None, with a shortfall, on failure or timeout."""
         with self.step(name):
-            made = await self.attempt(making, self.share_s(limit_s))
-        if made is None:
+            result = await self.attempt(making, self.share_s(limit_s))
+        if result is None:
             self.fall_short(f"missing: {name}")
-        return made
+        return result
 
     async def attempt(self, making: Awaitable[_T], limit_s: float) -> _T | None:
         """Await `making` and return its result; None when it fails or times out."""
@@ -180,7 +180,7 @@ class _SettleWait:
         self._timers_left_s = limits.patience_s
         self._unfinished = False
         self._show_left_s = SHOW_LIMIT_S
-        self._asked = False
+        self._has_queried = False
         self._looked_s = 0.0
 
     async def run(self) -> None:
@@ -189,7 +189,7 @@ class _SettleWait:
             name = await self._until_loaded()
             if self._disturbed():
                 return
-            seen = self._signs()
+            signs = self._signs()
             answer = await self._query(final=bool(name))
             if self._rest.hung:
                 return
@@ -197,10 +197,10 @@ class _SettleWait:
                 self._rest.give_up(name, *_still_moving(answer))
                 return
             now_seen = self._signs()
-            if seen[:2] == now_seen[:2] and seen != now_seen:
+            if signs[:2] == now_seen[:2] and signs != now_seen:
                 # Observation counts, too, so that a page that keeps setting timers is not observed for long.
                 self._timers_left_s -= self._looked_s
-            if answer is None or self._is_unfinished(answer) or seen != now_seen:
+            if answer is None or self._is_unfinished(answer) or signs != now_seen:
                 continue
             if answer["rested"] or self._show_left_s <= 0:
                 self._rest.give_up(*answer["restless"], *_still_moving(answer))
@@ -272,7 +272,7 @@ class _SettleWait:
         left_s = min(self._end - self._clock.monotonic(), self._show_left_s)
         slice_s = 0.0 if final else max(0.0, min(limits.quiet_s + SLICE_S, left_s))
         began = self._clock.monotonic()
-        restart, self._asked = not self._asked, True
+        restart, self._has_queried = not self._has_queried, True
         try:
             async with asyncio.timeout(slice_s + limits.answer_s):
                 answer: dict[str, Any] = await page.call(

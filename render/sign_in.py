@@ -306,8 +306,8 @@ class RecordedWindow(SignIn):
         """Open the URL in a context whose proxy is the recorder."""
         proxied = {"proxyServer": self._proxy.server, "proxyBypassList": "<-loopback>"}
         async with asyncio.timeout(ANSWER_LIMIT_S):
-            made = await self._connection.send("Target.createBrowserContext", proxied)
-            self._context = {"browserContextId": made["browserContextId"]}
+            reply = await self._connection.send("Target.createBrowserContext", proxied)
+            self._context = {"browserContextId": reply["browserContextId"]}
             # Without a dialog for each; the files go with the browser's home, as they are in the archive.
             saving = {"behavior": "allow", "downloadPath": str(self._downloads), **self._context}
             await self._connection.send("Browser.setDownloadBehavior", saving)
@@ -322,15 +322,15 @@ class RecordedWindow(SignIn):
             async with asyncio.timeout(PICTURE_LIMIT_S):  # a tab that is left meanwhile does not answer
                 session = self._tabs[tab]
                 world = {"frameId": tab, "worldName": WORLD}
-                made = await self._connection.send("Page.createIsolatedWorld", world, session)
+                reply = await self._connection.send("Page.createIsolatedWorld", world, session)
                 call = {"functionDeclaration": self._script, "returnByValue": True, "silent": True}
-                call |= {"executionContextId": made["executionContextId"], "arguments": [{"value": TEXT_LIMIT_CHARS}]}
-                seen = (await self._connection.send("Runtime.callFunctionOn", call, session))["result"]["value"]
-                if self._current.get(tab) is not page or urldefrag(seen["url"]).url != (page.address or page.url):
+                call |= {"executionContextId": reply["executionContextId"], "arguments": [{"value": TEXT_LIMIT_CHARS}]}
+                state = (await self._connection.send("Runtime.callFunctionOn", call, session))["result"]["value"]
+                if self._current.get(tab) is not page or urldefrag(state["url"]).url != (page.address or page.url):
                     return  # another page was opened meanwhile
-                page.title = str(seen["title"])[:1000]
-                page.text = "".join(each for each in seen["parts"] if isinstance(each, str))
-                if not seen["hidden"]:
+                page.title = str(state["title"])[:1000]
+                page.text = "".join(each for each in state["parts"] if isinstance(each, str))
+                if not state["hidden"]:
                     answer = await self._connection.send("Page.captureScreenshot", {"format": "png"}, session)
                     if self._current.get(tab) is page:
                         page.picture = b64decode(answer["data"])

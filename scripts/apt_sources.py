@@ -34,13 +34,13 @@ class AptSource:
     signed_by: str = ""
 
     def __str__(self) -> str:
-        """The entry in the one-line format."""
+        """Return the entry in the one-line format."""
         option = f"[signed-by={self.signed_by}] " if self.signed_by else ""
         return f"deb {option}{self.uri} {self.suite} {' '.join(self.components)}"
 
 
 def one_line_sources(text: str) -> Iterator[AptSource]:
-    """The binary sources in a ``.list`` file; comments and ``deb-src`` are passed over."""
+    """Yield the binary sources in a ``.list`` file; comments and ``deb-src`` are skipped."""
     for line in text.splitlines():
         match = _ONE_LINE.fullmatch(line.partition("#")[0].strip())
         if match is None:
@@ -51,7 +51,7 @@ def one_line_sources(text: str) -> Iterator[AptSource]:
 
 
 def deb822_sources(text: str) -> Iterator[AptSource]:
-    """The binary sources in a ``.sources`` file, one for each URI and suite of a stanza."""
+    """Yield the binary sources in a ``.sources`` file, one for each URI and suite of a stanza."""
     plain = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
     for stanza in re.split(r"\n[ \t]*\n", plain):
         fields = _fields(stanza)
@@ -66,18 +66,18 @@ def deb822_sources(text: str) -> Iterator[AptSource]:
 
 
 def own_sources(sources: Iterator[AptSource], codename: str) -> list[AptSource]:
-    """The distribution's own: its release, updates and security suites, each once, in order."""
+    """Return the distribution's own: its release, updates and security suites, each once, in order."""
     suites = {codename, f"{codename}-updates", f"{codename}-security"}
-    kept = {
+    unique_sources = {
         replace(source, uri=source.uri.rstrip("/")): None
         for source in sources
         if source.suite in suites and "main" in source.components
     }
-    return list(kept)
+    return list(unique_sources)
 
 
 def read_sources(folder: Path) -> Iterator[AptSource]:
-    """Every binary source that apt would read below `folder`, usually ``/etc/apt``."""
+    """Yield every binary source that apt would read below `folder`, usually ``/etc/apt``."""
     parts = folder / "sources.list.d"
     for path in (folder / "sources.list", *sorted(parts.glob("*.list"))):
         if path.is_file():
@@ -102,10 +102,10 @@ def _fields(stanza: str) -> dict[str, str]:
 def main(arguments: list[str]) -> int:
     """Print the entries; 1 when there are none."""
     codename, folder = arguments
-    found = own_sources(read_sources(Path(folder)), codename)
-    for source in found:
+    sources = own_sources(read_sources(Path(folder)), codename)
+    for source in sources:
         print(source)
-    return 0 if found else 1
+    return 0 if sources else 1
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ END = "<!-- end -->"
 
 
 def page() -> str:
-    """The page with the table as it should be."""
+    """Return the page with an up-to-date table."""
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
     return "\n".join([before + BEGIN, *_table(), END + after])
@@ -28,9 +28,9 @@ def _table() -> list[str]:
 def _row(service: ArchiveService) -> str:
     hosts = dict.fromkeys((*service.hosts, *(host for form in service.forms for host in form.hosts)))
     shown = ", ".join(list(hosts)[:4]) + (f" and {len(hosts) - 4} more" if len(hosts) > 4 else "")
-    kept = f"`{service.template}`" if service.template else "unchanged"
+    address = f"`{service.template}`" if service.template else "unchanged"
     if service.fault:
-        kept = f"none: the service is {service.fault}"
+        address = f"none: the service is {service.fault}"
     names = [name for name in (*KNOWN_ADAPTERS, *KNOWN_TIMEMAPS) if name.removesuffix("-cdx") == service.name]
-    asked = ", ".join(f"`{name}`" for name in names) or "-"
-    return f"| `{service.name}` | {service.title} | {shown} | {kept} | {asked} |"
+    adapters = ", ".join(f"`{name}`" for name in names) or "-"
+    return f"| `{service.name}` | {service.title} | {shown} | {address} | {adapters} |"

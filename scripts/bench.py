@@ -22,7 +22,7 @@ Figures = dict[str, float]
 
 
 def figures_of(output: str) -> Figures | None:
-    """The figures in a benchmark's last line; None when it has none."""
+    """Return the figures in a benchmark's last line; None when it has none."""
     lines = output.strip().splitlines()
     try:
         document = json.loads(lines[-1])
@@ -32,7 +32,7 @@ def figures_of(output: str) -> Figures | None:
 
 
 def section(results: dict[str, Figures | None], *, now: datetime, options: str) -> str:
-    """One run as Markdown."""
+    """Return one run as Markdown."""
     head = f"## {now:%Y-%m-%d %H:%M} UTC, {platform.machine()}"
     lines = [f"{head}{f', {options}' if options else ''}", "", "| bench | figure | value |", "|---|---|---|"]
     for name, figures in results.items():
@@ -44,7 +44,7 @@ def section(results: dict[str, Figures | None], *, now: datetime, options: str) 
 
 
 def with_section(page: str, new: str) -> str:
-    """The page with a run put first."""
+    """Return the page with a run put first."""
     rest = page.removeprefix(TITLE).lstrip("\n")
     return f"{TITLE}\n{new}\n{rest}".rstrip("\n") + "\n"
 
@@ -66,14 +66,14 @@ def main(arguments: list[str]) -> int:
     """Run the benchmarks; 1 when one failed."""
     options = [each for each in arguments if each.startswith("-")]
     chosen = [each for each in arguments if not each.startswith("-")]
-    there = [name for name in chosen or NAMES if (ROOT / "bench" / f"{name}.py").is_file()]
-    results = {name: run(name, options) for name in there}
-    if there and not chosen:
+    names = [name for name in chosen or NAMES if (ROOT / "bench" / f"{name}.py").is_file()]
+    results = {name: run(name, options) for name in names}
+    if names and not chosen:
         page = ROOT / "docs" / "reference" / "benchmarks.md"
         old = page.read_text() if page.is_file() else TITLE
         new = section(results, now=SystemClock().now(), options=" ".join(options))
         page.write_text(with_section(old, new))
-    return int(not there or any(figures is None for figures in results.values()))
+    return int(not names or any(figures is None for figures in results.values()))
 
 
 if __name__ == "__main__":

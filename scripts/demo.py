@@ -18,7 +18,7 @@ PAGES = 24
 
 
 def profile(web: TestWeb) -> str:
-    """A profile that lets the proxy reach the test web, as TOML."""
+    """Return a profile, as TOML, that lets the proxy reach the test web."""
     table = "\n".join(f"{json.dumps(name)} = {json.dumps(to)}" for name, to in web.resolve.items())
     return (
         f'[egress]\nallow = ["127.0.0.0/8"]\nca_file = {json.dumps(web.ca_file)}\n\n'

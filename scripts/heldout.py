@@ -27,13 +27,13 @@ def main() -> None:
     parser.add_argument("sites", nargs="*", help="only these")
     parser.add_argument("--look", type=Path, help="pictures for the eye go here")
     parser.add_argument("--stored", action="store_true", help="make nothing: only look")
-    asked = parser.parse_args()
-    if not asked.stored:
-        asyncio.run(_make(asked.sites))
-    if asked.look:
-        asked.look.mkdir(parents=True, exist_ok=True)
-        for site in asked.sites or sites():
-            _look(list(read_held_out([site])), asked.look / f"{site}.png")
+    arguments = parser.parse_args()
+    if not arguments.stored:
+        asyncio.run(_make(arguments.sites))
+    if arguments.look:
+        arguments.look.mkdir(parents=True, exist_ok=True)
+        for site in arguments.sites or sites():
+            _look(list(read_held_out([site])), arguments.look / f"{site}.png")
 
 
 async def _make(chosen: list[str]) -> None:
@@ -49,7 +49,7 @@ async def _make(chosen: list[str]) -> None:
 
 
 def _look(pairs: list[HeldOut], path: Path) -> None:
-    """All pairs of a design on one sheet: seen and shown side by side, in the plan's order."""
+    """Write all pairs of a design to one image: seen and shown side by side, in the plan's order."""
     rows = -(-len(pairs) // _COLUMNS)
     sheet = Image.new("RGB", (_COLUMNS * (2 * _WIDTH + 24), rows * (_HEIGHT + 16)), (255, 0, 255))
     for place, pair in enumerate(pairs):

@@ -89,8 +89,8 @@ def environment_page() -> str:
                 option_name = max(option.opts, key=len)
                 options.setdefault(name, {}).setdefault(option_name, []).append(path)
     rows = []
-    for name, found in sorted(options.items()):
-        for option_name, paths in found.items():
+    for name, paths_by_option in sorted(options.items()):
+        for option_name, paths in paths_by_option.items():
             rows.append(f"| `{name}` | `{option_name}` | {_listed(paths)} |")
     others = [f"| `{name}` | {text} |" for name, text in sorted(ENVIRONMENT.items())]
     lines = [*rows, "", "Read without an option:", "", "| variable | meaning |", "|---|---|", *others]
@@ -196,11 +196,11 @@ def _parameters(parameters: list[dict[str, Any]]) -> list[str]:
 
 
 def _media(content: dict[str, Any]) -> str:
-    found = []
+    media_types = []
     for kind, each in content.items():
         shown = _kind(each["schema"]) if "schema" in each else ""
-        found.append(f"`{kind}`" + (f": {shown}" if shown.startswith("[") else ""))
-    return ", ".join(found) or NONE
+        media_types.append(f"`{kind}`" + (f": {shown}" if shown.startswith("[") else ""))
+    return ", ".join(media_types) or NONE
 
 
 def _schema(schema: dict[str, Any]) -> list[str]:

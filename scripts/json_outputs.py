@@ -119,8 +119,8 @@ def line_schema(values: Iterable[Any], before: Schema | None = None) -> Schema:
         kinds[kind] = _merge(kinds.get(kind, {}), schema)
         if kind:
             kinds[kind]["properties"]["event"] = {"type": ["string"], "const": kind}
-    found = [schema for _, schema in sorted(kinds.items())]
-    return found[0] if len(found) == 1 else {"oneOf": found}
+    schemas = [schema for _, schema in sorted(kinds.items())]
+    return schemas[0] if len(schemas) == 1 else {"oneOf": schemas}
 
 
 def json_commands() -> list[str]:
@@ -201,15 +201,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--new", nargs="*", default=[], help="commands whose recorded schemas are replaced")
-    given = parser.parse_args()
+    options = parser.parse_args()
     schemas = read() if SCHEMAS_FILE.exists() else {}
     known = set(json_commands())
     records: dict[str, list[Any]] = {}
-    for file in sorted(given.folder.glob("*.json")):
+    for file in sorted(options.folder.glob("*.json")):
         record = json.loads(file.read_text())
         records.setdefault(record["command"], []).append(record["value"])
     for path, values in records.items():
-        before = None if path in given.new or "all" in given.new else schemas.get(path)
+        before = None if path in options.new or "all" in options.new else schemas.get(path)
         schemas[path] = line_schema(values, before)
     lines = [
         f"{json.dumps(path)}: {json.dumps(widened(each), ensure_ascii=False)}"

@@ -26,13 +26,13 @@ def main() -> None:
     parser.add_argument("--look", type=Path, help="pictures for the eye go here")
     parser.add_argument("--made", action="store_true", help="no real sites")
     parser.add_argument("--stored", action="store_true", help="make nothing: only look")
-    asked = parser.parse_args()
-    if not asked.stored:
-        asyncio.run(_make(set(asked.sites), real_too=not asked.made))
-    if asked.look:
-        asked.look.mkdir(parents=True, exist_ok=True)
-        for site in asked.sites or sorted({each.site for each in read_pairs()}):
-            _look(list(read_pairs([site])), asked.look / f"{site}.png")
+    arguments = parser.parse_args()
+    if not arguments.stored:
+        asyncio.run(_make(set(arguments.sites), real_too=not arguments.made))
+    if arguments.look:
+        arguments.look.mkdir(parents=True, exist_ok=True)
+        for site in arguments.sites or sorted({each.site for each in read_pairs()}):
+            _look(list(read_pairs([site])), arguments.look / f"{site}.png")
 
 
 async def _make(chosen: set[str], *, real_too: bool) -> None:
@@ -48,7 +48,7 @@ async def _make(chosen: set[str], *, real_too: bool) -> None:
 
 
 def _look(pairs: list[LabelledPair], path: Path) -> None:
-    """All pairs of a site on one sheet: seen and shown, side by side, in the order of kinds."""
+    """Write all pairs of a site to one image: seen and shown side by side, in the order of kinds."""
     width, height = _THUMB
     columns = 4
     rows = -(-len(pairs) // columns)

@@ -61,17 +61,17 @@ def picture() -> str:
         '<rect class="frame" x="30" y="44" width="740" height="312" rx="10"/>',
         '<text class="f" x="44" y="66">From every state in this frame (blue arrows):</text>',
     ]
-    for target, found in shared.items():
+    for target, texts in shared.items():
         curve, label = _SHARED[target]
-        lines += [f'<path class="a all" d="{curve}"/>', *_label(found, label, "f")]
+        lines += [f'<path class="a all" d="{curve}"/>', *_label(texts, label, "f")]
     done = set()
-    for (source, target), found in words.items():
+    for (source, target), texts in words.items():
         pair = _joined(source), _joined(target)
         if pair in done or pair[0] is pair[1] or (pair[1] in shared and source in ORDINARY):
             continue
         done.add(pair)
         curve, label = _CURVES[pair]
-        lines += [f'<path class="a" d="{curve}"/>', *_label(found, label, "s")]
+        lines += [f'<path class="a" d="{curve}"/>', *_label(texts, label, "s")]
     for state, (x, y) in _PLACES.items():
         lines.append(f'<rect class="box" x="{x - 60}" y="{y - 22}" width="120" height="44" rx="6"/>')
         lines.append(f'<text class="t" x="{x}" y="{y + 5}">{state.name}</text>')
@@ -85,15 +85,15 @@ def _joined(state: LinkState) -> LinkState:
 
 def _shared(words: dict[tuple[LinkState, LinkState], list[str]]) -> dict[LinkState, list[str]]:
     """Return the transitions that all other states of the frame have in common, by target."""
-    found: dict[LinkState, list[str]] = {}
+    texts_by_target: dict[LinkState, list[str]] = {}
     for target in _SHARED:
         texts = [words[source, target] for source in ORDINARY if source is not target]
         if any(each != texts[0] for each in texts):
             raise KeyError(target)
-        found[target] = list(texts[0])
+        texts_by_target[target] = list(texts[0])
         if target is _CHANGED[0]:
-            found[target] += words[ORDINARY[0], _CHANGED[1]]
-    return found
+            texts_by_target[target] += words[ORDINARY[0], _CHANGED[1]]
+    return texts_by_target
 
 
 def _label(texts: list[str], place: tuple[int, int, str], kind: str) -> list[str]:

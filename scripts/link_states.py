@@ -59,7 +59,7 @@ The bytes 19 and 20 are always checked by the browser.
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page as Markdown."""
     parts = [
         _HEAD,
         "![States of a link and their transitions](../pictures/link-states.svg)",

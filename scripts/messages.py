@@ -35,10 +35,10 @@ _HEADER = """\
 
 @functools.cache
 def extracted() -> Catalog:
-    """Every text of the front, with the files it stands in."""
+    """Return every text of the front, with the files that use it."""
     catalog = Catalog(project="Weboid", header_comment=_HEADER)
     for site in SITES:
-        found = extract_from_dir(
+        messages = extract_from_dir(
             site,
             method_map=_METHODS,
             options_map=_OPTIONS,
@@ -47,7 +47,7 @@ def extracted() -> Catalog:
             strip_comment_tags=True,
         )
         folder = site.relative_to(ROOT)
-        for filename, _line, message, comments, context in found:
+        for filename, _line, message, comments, context in messages:
             # Without the line: else every edit of a template would change every catalogue.
             place = (f"{folder}/{filename}", 0)
             catalog.add(message, None, [place], auto_comments=comments, context=context)
@@ -57,12 +57,12 @@ def extracted() -> Catalog:
 
 
 def path_of(language: str) -> Path:
-    """Where the catalogue of a language lies."""
+    """Return the path of a language's catalogue."""
     return LOCALES / language / "LC_MESSAGES" / f"{DOMAIN}.po"
 
 
 def read_catalog(language: str) -> Catalog:
-    """The catalogue of a language; an empty one when there is none yet."""
+    """Read the catalogue of a language; an empty one when there is none yet."""
     path = path_of(language)
     if not path.exists():
         return Catalog(locale=language, project="Weboid", header_comment=_HEADER)
@@ -71,7 +71,7 @@ def read_catalog(language: str) -> Catalog:
 
 
 def updated(language: str) -> Catalog:
-    """The language's catalogue with every text of the front, in a settled order."""
+    """Return the language's catalogue with every text of the front, in a fixed order."""
     catalog = read_catalog(language)
     catalog.update(extracted(), no_fuzzy_matching=True, update_header_comment=True)
     catalog.fuzzy = False
@@ -79,14 +79,14 @@ def updated(language: str) -> Catalog:
 
 
 def untranslated(catalog: Catalog) -> Iterator[Message]:
-    """Texts that the catalogue says nothing for, or something doubtful."""
+    """Yield the texts that the catalogue has no translation or a doubtful one for."""
     for message in catalog:
         if message.id and (not _is_said(message) or message.fuzzy):
             yield message
 
 
 def text_of(catalog: Catalog) -> bytes:
-    """The catalogue as its file holds it."""
+    """Return the catalogue as the bytes of its file."""
     with io.BytesIO() as file:
         write_po(file, catalog, width=100, sort_output=True, include_lineno=False, ignore_obsolete=True)
         text = file.getvalue()
@@ -114,10 +114,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--add", metavar="LANGUAGE", help="begin a language")
     parser.add_argument("--check", action="store_true", help="change nothing")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     names = sorted(path.parent.parent.name for path in LOCALES.glob(f"*/*/{DOMAIN}.po"))
-    if given.add and given.add != SOURCE:
-        names.append(given.add)
+    if options.add and options.add != SOURCE:
+        names.append(options.add)
     missing = 0
     for language in names:
         catalog, path = updated(language), path_of(language)
@@ -126,10 +126,10 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{language}: {len(catalog)} texts, {len(open_texts)} not translated")
         for message in open_texts:
             print(f"  {message.id!r}")
-        if not given.check:
+        if not options.check:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(text_of(catalog))
-    return 1 if given.check and missing else 0
+    return 1 if options.check and missing else 0
 
 
 if __name__ == "__main__":

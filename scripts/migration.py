@@ -26,10 +26,10 @@ def _changes() -> ops.UpgradeOps:
     with engine.begin() as connection:
         upgrade_schema(connection, "memory")
         options = {"version_table": "link_version", "compare_type": False}
-        found = produce_migrations(MigrationContext.configure(connection, opts=options), metadata)
+        migration = produce_migrations(MigrationContext.configure(connection, opts=options), metadata)
     engine.dispose()
-    assert isinstance(found.upgrade_ops, ops.UpgradeOps)
-    return found.upgrade_ops
+    assert isinstance(migration.upgrade_ops, ops.UpgradeOps)
+    return migration.upgrade_ops
 
 
 def _sql(changes: ops.UpgradeOps, dialect: str) -> str:

@@ -29,7 +29,7 @@ WIDTH = 100
 
 
 def cli_page() -> str:
-    """Every command's help, and the exit codes."""
+    """Return the page of every command's help and of the exit codes."""
     helps: list[str] = []
     for path, command in walk_commands():
         context = click.Context(command, info_name=path, max_content_width=WIDTH)
@@ -56,7 +56,7 @@ def _exit_rows() -> list[str]:
 
 
 def settings_page() -> str:
-    """Every group and key of a profile with its default and meaning."""
+    """Return the page of every group and key of a profile, with default and meaning."""
     lines = [
         "# Settings",
         "",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def mended(text: str) -> str:
-    r"""The text without blanks at the ends of lines, and with one line end at its own end.
+    r"""Return the text without blanks at the ends of lines, and with one line end at its own end.
 
     >>> mended("a  \nb\t\n\n\n")
     'a\nb\n'

@@ -148,9 +148,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 @functools.cache
-def _files_of_part(folder: Path, part: str, asked: str) -> frozenset[Path]:
+def _files_of_part(folder: Path, part: str, mark_expression: str) -> frozenset[Path]:
     """Return every n-th of the files with tests that are asked for: neighbours take about the same time."""
-    left_out = set(re.findall(r"not (\w+)", asked)) if _LEFT_OUT.fullmatch(asked) else set()
+    left_out = set(re.findall(r"not (\w+)", mark_expression)) if _LEFT_OUT.fullmatch(mark_expression) else set()
     files = []
     for path in sorted(folder.rglob("test_*.py")):
         marks = _MODULE_MARKS.search(path.read_text(encoding="utf-8")) if left_out else None
@@ -162,21 +162,21 @@ def _files_of_part(folder: Path, part: str, asked: str) -> frozenset[Path]:
 
 @pytest.fixture(scope="session")
 def web() -> Iterator[TestWeb]:
-    """The rule pages and galleries, under ordinary names on loopback."""
+    """Serve the rule pages and galleries, under ordinary names on loopback."""
     with TestWeb.start(real=False) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def real_web() -> Iterator[TestWeb]:
-    """The same with MediaWiki, Debian's manuals and applications from npm."""
+    """Serve the same with MediaWiki, Debian's manuals and applications from npm."""
     with TestWeb.start(real=True) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """A PostgreSQL; a test that harms it starts its own."""
+    """Start a PostgreSQL; a test that harms it starts its own."""
     server = PostgresServer()
     yield server
     server.stop()
@@ -184,5 +184,5 @@ def postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def database_url(postgres: PostgresServer) -> str:
-    """The URL of a new database in it."""
+    """Return the URL of a new database in the shared PostgreSQL."""
     return postgres.database()

@@ -65,12 +65,12 @@ def _reached_by(beginning: str) -> list[tuple[str, str]]:
 
 
 def _command(words: list[str]) -> click.Command | None:
-    found: click.Command | None = weboid
+    command: click.Command | None = weboid
     for word in words:
-        if not isinstance(found, click.Group):
+        if not isinstance(command, click.Group):
             return None
-        found = found.get_command(click.Context(found), word)
-    return found
+        command = command.get_command(click.Context(command), word)
+    return command
 
 
 def _options(command: click.Command) -> set[str]:
@@ -108,9 +108,9 @@ def test_the_counts_above_the_table_are_those_of_its_rows() -> None:
     """So many done, partly, planned."""
     rows = _rows()
     done, partly, planned = (sum(row.state == state for row in rows) for state in ("done", "partly", "planned"))
-    said = f"{len(rows)} rows, of which {done} are done, {partly} partly, {planned} planned"
+    summary = f"{len(rows)} rows, of which {done} are done, {partly} partly, {planned} planned"
 
-    assert said in (ROOT / "docs" / "project" / "requirements.md").read_text(encoding="utf-8")
+    assert summary in (ROOT / "docs" / "project" / "requirements.md").read_text(encoding="utf-8")
 
 
 def test_commands_and_options_that_rows_name_exist() -> None:
@@ -156,7 +156,7 @@ def test_settings_and_pages_of_the_extension_that_rows_name_exist() -> None:
 
 
 def test_a_row_that_is_begun_says_where() -> None:
-    """What is done or partly done has a place in the code."""
+    """Requirements that are done or partly done name a place in the code."""
     assert [row.name for row in _rows() if row.state != "planned" and not row.where] == []
 
 

@@ -60,22 +60,22 @@ _PYWB_MODULES = ["playback.replay.full.text_rewriter", "playback.replay.full.pyw
 
 @functools.cache
 def _texts() -> dict[str, str]:
-    found = {}
+    texts = {}
     for path in _committed():
         if path.name in FOREIGN_TEXT or not path.is_file():
             continue
         try:
-            found[str(path.relative_to(ROOT))] = path.read_text(encoding="utf-8")
+            texts[str(path.relative_to(ROOT))] = path.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             continue  # a picture or another binary
-    return found
+    return texts
 
 
 def _lines(pattern: re.Pattern[str], texts: dict[str, str]) -> list[str]:
     return [
-        f"{name}:{text.count(chr(10), 0, found.start()) + 1}: {found[0]}"
+        f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {match[0]}"
         for name, text in texts.items()
-        for found in pattern.finditer(text)
+        for match in pattern.finditer(text)
     ]
 
 
@@ -101,12 +101,12 @@ def test_no_committed_file_names_a_place_on_somebodys_machine() -> None:
 
 
 def test_no_committed_file_puts_work_off() -> None:
-    """What is not done is in the table of requirements, not in a comment."""
+    """Open work is listed in the table of requirements, not in comments."""
     assert _lines(_UNFINISHED, _texts()) == []
 
 
 def test_no_committed_file_names_a_registry() -> None:
-    """Where packages come from is the business of whoever installs them."""
+    """Whoever installs packages decides which registry they come from."""
     assert _lines(_REGISTRY, _texts()) == []
 
 

@@ -36,7 +36,7 @@ def test_next():
 
 @pytest.fixture(scope="module")
 def output(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The output of pytest for both files in CI, which cuts nothing."""
+    """Return pytest's output for both files with `CI` set, under which pytest truncates nothing."""
     folder = tmp_path_factory.mktemp("reports")
     (folder / "pytest.ini").write_text(
         "[pytest]\nfilterwarnings = error\ntimeout = 60\nasyncio_default_fixture_loop_scope = function\n"

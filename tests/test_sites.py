@@ -164,20 +164,20 @@ def test_cookies_are_set_and_come_back(http: httpx.Client) -> None:
 
 def test_the_echo_tells_what_was_asked(http: httpx.Client) -> None:
     """Method, URL, headers and the length of the body, as JSON."""
-    said = json.loads(http.post(f"{RULES}/headers?a=1", content=b"12345", headers={"X-One": "1"}).text)
+    echo = json.loads(http.post(f"{RULES}/headers?a=1", content=b"12345", headers={"X-One": "1"}).text)
 
-    assert (said["method"], said["body_length"]) == ("POST", 5)
-    assert said["url"] == f"{RULES}/headers?a=1"
-    assert ["X-One", "1"] in [[name.title(), value] for name, value in said["headers"]]
+    assert (echo["method"], echo["body_length"]) == ("POST", 5)
+    assert echo["url"] == f"{RULES}/headers?a=1"
+    assert ["X-One", "1"] in [[name.title(), value] for name, value in echo["headers"]]
 
 
 def test_robots_differ_from_host_to_host(http: httpx.Client) -> None:
     """One host allows, one forbids everything, one is unwell."""
-    told = {host: http.get(f"http://{host}/robots.txt") for host in (hosts.RULES, hosts.NOROBOTS, hosts.SICKROBOTS)}
+    robots = {host: http.get(f"http://{host}/robots.txt") for host in (hosts.RULES, hosts.NOROBOTS, hosts.SICKROBOTS)}
 
-    assert "Disallow: /forbidden/" in told[hosts.RULES].text
-    assert "Disallow: /\n" in told[hosts.NOROBOTS].text
-    assert told[hosts.SICKROBOTS].status_code == 500
+    assert "Disallow: /forbidden/" in robots[hosts.RULES].text
+    assert "Disallow: /\n" in robots[hosts.NOROBOTS].text
+    assert robots[hosts.SICKROBOTS].status_code == 500
 
 
 @pytest.mark.parametrize("host", hosts.BAD_TLS)

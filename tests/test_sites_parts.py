@@ -47,7 +47,7 @@ class _WireTransport(asyncio.Transport):
         self.closed = True
 
 
-def _said(request: SiteRequest) -> Answer:
+def _echo(request: SiteRequest) -> Answer:
     body = f"[{request.method} {request.path} {request.body.decode()}]"
     if request.path.startswith("/later"):
 
@@ -60,9 +60,9 @@ def _said(request: SiteRequest) -> Answer:
 
 
 async def _bodies(pieces: list[bytes], count: int) -> list[bytes]:
-    """What a connection answers to these pieces, until `count` bodies have come."""
+    """Feed the pieces to a connection and return what it answers, once `count` bodies have come."""
     wire = _WireTransport(count)
-    connection = SiteConnection("http", _said, deque[LoggedRequest]())
+    connection = SiteConnection("http", _echo, deque[LoggedRequest]())
     connection.connection_made(wire)
     for piece in pieces:
         connection.data_received(piece)
@@ -94,7 +94,7 @@ def test_requests_are_answered_in_order_however_they_are_cut(wanted: list[tuple[
 async def test_what_is_no_request_ends_the_connection(head: bytes) -> None:
     """Noise gets no answer and no second chance."""
     wire = _WireTransport()
-    connection = SiteConnection("http", _said, deque[LoggedRequest]())
+    connection = SiteConnection("http", _echo, deque[LoggedRequest]())
     connection.connection_made(wire)
     connection.data_received(head)
 

@@ -39,7 +39,7 @@ def wiki() -> Iterator[RunningWiki]:
 
 
 def _visit(web: TestWeb, url: str, home: Path) -> str:
-    """The final DOM of a page, as a real browser sees it without any proxy; sandbox on."""
+    """Return the final DOM of a page as a real browser sees it, without a proxy and with its sandbox."""
     command = [
         browser_path(),
         "--headless",
@@ -79,7 +79,7 @@ def test_there_are_fifty_real_pages_and_all_answer(web: TestWeb) -> None:
 
 
 def test_an_article_has_pictures_tables_templates_and_external_links(web: TestWeb) -> None:
-    """What a page of an encyclopaedia has, and its pictures are served."""
+    """An article has pictures, tables, references and external links, and its pictures are served."""
     with client(web, timeout_s=60) as http:
         page = next(
             text
@@ -143,9 +143,9 @@ def test_code_and_settings_of_the_wiki_are_not_served(wiki: RunningWiki) -> None
     """Only entry points, pictures and what skins bring along."""
     paths = ("/LocalSettings.php", "/maintenance/install.php", "/images/../LocalSettings.php", "/vendor/x")
     with httpx.Client(timeout=120, trust_env=False) as http:
-        found = {path: http.get(wiki.base + path).status_code for path in paths}
+        status_by_path = {path: http.get(wiki.base + path).status_code for path in paths}
 
-    assert set(found.values()) == {404}
+    assert set(status_by_path.values()) == {404}
 
 
 def test_a_wiki_ends_with_its_block(tmp_path: Path) -> None:
@@ -192,10 +192,10 @@ def test_a_browser_asks_for_all_of_a_gallery(web: TestWeb, tmp_path: Path) -> No
     """Over TLS under the gallery's name, all 91 subresources, each once."""
     web.clear()
     dom = _visit(web, web.gallery(77), tmp_path)
-    asked = [seen.url for seen in web.requests()]
+    urls = [seen.url for seen in web.requests()]
 
     assert "<h1>Gallery 77</h1>" in dom
-    assert sorted(url for url in asked if url in set(web.gallery_subresources(77))) == sorted(
+    assert sorted(url for url in urls if url in set(web.gallery_subresources(77))) == sorted(
         web.gallery_subresources(77)
     )
 
@@ -207,12 +207,12 @@ def test_a_browser_reads_every_coding_and_brings_a_font(web: TestWeb, tmp_path: 
     web.clear()
     framed = _visit(web, f"http://{hosts.RULES}/frames", tmp_path)
     _visit(web, f"http://{hosts.RULES}/fonts", tmp_path)
-    asked = {seen.url for seen in web.requests()}
+    urls = {seen.url for seen in web.requests()}
 
     assert "<h1>Coded br</h1>" in coded
     assert "<h1>Frames</h1>" in framed
-    assert f"http://{hosts.OTHER}/picture/7.jpg" in asked
-    assert f"http://{hosts.RULES}/font.ttf" in asked
+    assert f"http://{hosts.OTHER}/picture/7.jpg" in urls
+    assert f"http://{hosts.RULES}/font.ttf" in urls
 
 
 def test_the_wikis_front_keeps_what_shared_caches_may_keep(web: TestWeb) -> None:

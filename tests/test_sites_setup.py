@@ -42,7 +42,7 @@ esac
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A project with the real set-up script and locks that ask for nothing."""
+    """Create a project with the real setup script and lock files that require nothing."""
     folder = tmp_path / "project"
     (folder / "scripts").mkdir(parents=True)
     (folder / "requirements").mkdir()
@@ -100,7 +100,7 @@ def test_the_real_python_makes_an_environment_once(project: Path) -> None:
 
 
 def test_half_an_installation_is_never_taken_for_a_whole_one(project: Path) -> None:
-    """What fails takes the stamp away; the next run makes it whole; the one after says nothing."""
+    """A failure removes the stamp; the next run completes the installation; the one after prints nothing."""
     good = (project / "requirements" / "main.txt").read_text()
     assert (_setup(project, "archive").returncode, _stamp(project)) == (0, "main")
 

@@ -130,13 +130,13 @@ def _parse(data: bytes) -> ChecksumList:
     return sums
 
 
-def add_sums(layout: Layout, found: Mapping[str, str]) -> None:
+def add_sums(layout: Layout, sums_by_name: Mapping[str, str]) -> None:
     """Add lines for files that have none, or raise OSError; safe in several processes at once."""
     with _locked(layout) as file:
         file.seek(0)
         data = file.read()
         known = _parse(data).by_name
-        lines = "".join(f"{value}  {name}\n" for name, value in found.items() if name not in known)
+        lines = "".join(f"{value}  {name}\n" for name, value in sums_by_name.items() if name not in known)
         if not lines:
             return
         whole = data.rfind(b"\n") + 1
@@ -149,7 +149,7 @@ def add_sums(layout: Layout, found: Mapping[str, str]) -> None:
         file.flush()
         os.fsync(file.fileno())
         # Also those that an older release wrote; one that was changed since stays a fault.
-        _extend_chain(layout, {**known, **{name: value for name, value in found.items() if name not in known}})
+        _extend_chain(layout, {**known, **{name: value for name, value in sums_by_name.items() if name not in known}})
 
 
 @contextmanager

@@ -201,8 +201,8 @@ class _FileCheck:
     def _member(self, member: WarcMember) -> None:
         self._report.records += 1
         for problem, text in member.problems:
-            what = f" ({member.kind} of {member.url})" if member.url else ""
-            self._report.add(problem, member.offset, f"{text}{what}")
+            subject = f" ({member.kind} of {member.url})" if member.url else ""
+            self._report.add(problem, member.offset, f"{text}{subject}")
         if self._index is None:
             return
         if (row := self._rows.pop(member.offset, None)) is not None:
@@ -236,9 +236,9 @@ class _FileCheck:
         )
         if member.kind != "revisit":  # one always lacks its payload (WARC/1.1, 6.7.2)
             pairs += (("truncation", headers.get("warc-truncated"), row.truncated),)
-        for what, recorded, indexed in pairs:
+        for name, recorded, indexed in pairs:
             if recorded != indexed:
-                text = f"The record's {what} is {recorded}, its row says {indexed} ({row.url})."
+                text = f"The record's {name} is {recorded}, its row says {indexed} ({row.url})."
                 self._report.add(FaultKind.ROW, member.offset, text)
         if row.record_type == "revisit" and row.orig_filename is None:
             text = f"The revisit of {row.url} has no payload location ({row.digest})."

@@ -239,9 +239,9 @@ def has_member_per_record(path: Path) -> bool:
     with path.open("rb", buffering=0) as file, suppress(_UnreadableError):
         source = _MemberSource(file)
         while source.at < source.end:
-            head, seen, end, is_other = b"", 0, -1, False
+            head, total, end, is_other = b"", 0, -1, False
             for piece in _inflated(source):
-                seen += len(piece)
+                total += len(piece)
                 if end < 0 and not is_other:
                     head += piece
                     is_other = not head.startswith(_VERSION[: len(head)]) or _BARE_LINE.match(head) is not None
@@ -250,8 +250,8 @@ def has_member_per_record(path: Path) -> bool:
                         end = size + len(_END) + int(length[1])
                     elif len(head) > _HEADER_LIMIT_BYTES:
                         break
-                is_other |= 0 <= end < seen - _LINE_ENDS
-                if is_other and seen > _SOUND_BYTES:
+                is_other |= 0 <= end < total - _LINE_ENDS
+                if is_other and total > _SOUND_BYTES:
                     break
             if is_other:
                 return False
@@ -431,10 +431,10 @@ class _BlockCheck:
             (FaultKind.BLOCK_DIGEST, "block", self._block_digest, self._hash_block),
             (FaultKind.PAYLOAD_DIGEST, "payload", self._payload_digest, self._hash_payload),
         ):
-            found = [computed.hexdigest()] if computed is not None else []
+            digests = [computed.hexdigest()] if computed is not None else []
             if problem is FaultKind.PAYLOAD_DIGEST and self._hash_plain is not None:
-                found.append(self._hash_plain.hexdigest())  # most tools hash what a browser would get
-            if found and wanted is not None and wanted[1] not in found:
+                digests.append(self._hash_plain.hexdigest())  # most tools hash what a browser would get
+            if digests and wanted is not None and wanted[1] not in digests:
                 problems.append((problem, f"Its {name} does not match its WARC-{name.title()}-Digest."))
         if self._reading is Reading.FOREIGN:
             # Dedup knows payloads that have the digest which they claim, by one that cannot be forged.

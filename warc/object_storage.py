@@ -176,12 +176,12 @@ class ObjectStorage:
         that of the file, or else the object is read back. A large file is sent in parts, those of an interrupted upload
         are used. With `replaces` another object of the name is replaced, all its versions included, else it is an error.
         """
-        size, there = path.stat().st_size, self.head(name)
-        if there is not None and there.size == size and (there.sha256 or self.sha256_of(there)) == sha256:
+        size, existing = path.stat().st_size, self.head(name)
+        if existing is not None and existing.size == size and (existing.sha256 or self.sha256_of(existing)) == sha256:
             on_bytes(size)
             self._purge(name, replaces=replaces)
-            return there._replace(sha256=sha256)
-        if there is not None and not replaces:
+            return existing._replace(sha256=sha256)
+        if existing is not None and not replaces:
             raise PermanentError(
                 f"{self.url}/{name} is another file: name another prefix in [storage] url, or remove the object."
             )

@@ -232,16 +232,16 @@ def _recover_interrupted(
     layout: Layout, index: CaptureIndex, covered: Mapping[str, int], report: Callable[[str], None]
 ) -> None:
     """Recover interrupted files by the coverage in the old index; they are indexed afterwards."""
-    gone = []
+    missing = []
     for filename, end in covered.items():
         closed, still_open = layout.warc(filename)
         if still_open.exists():
             index.cover(filename, end)
         elif not WarcPath(closed).exists():
-            gone.append(filename)
-    if gone:
-        names = ", ".join(sorted(gone)[:5]) + (", …" if gone[5:] else "")
-        report(f"Missing, and therefore removed from the index: {len(gone)} WARCs ({names}).")
+            missing.append(filename)
+    if missing:
+        names = ", ".join(sorted(missing)[:5]) + (", …" if missing[5:] else "")
+        report(f"Missing, and therefore removed from the index: {len(missing)} WARCs ({names}).")
     for path in open_warcs(layout):
         recovered = recover_file(layout, path, index, lambda _interrupted, _start: 0)
         if recovered is not None:

@@ -267,7 +267,7 @@ def dechunked(blocks: Iterator[bytes]) -> Iterator[bytes]:
 
     Archives hold bodies that were dechunked under the heads of chunked ones. PermanentError: implausibly many chunks.
     """
-    source, chunks, taken = ByteSource(blocks), 0, 0
+    source, chunks, total = ByteSource(blocks), 0, 0
     while (length := source.find(b"\n", _LONGEST_CHUNK_LINE)) > 0:
         if (match := source.match(_CHUNK_SIZE, length)) is None:
             break
@@ -275,8 +275,8 @@ def dechunked(blocks: Iterator[bytes]) -> Iterator[bytes]:
         size = int(match[1], 16)
         if size == 0:
             return
-        chunks, taken = chunks + 1, taken + size
-        if chunks > _MOST_CHUNKS and taken < chunks * _LEAST_CHUNK:
+        chunks, total = chunks + 1, total + size
+        if chunks > _MOST_CHUNKS and total < chunks * _LEAST_CHUNK:
             raise PermanentError("A body with too many chunks.")
         yield from source.take(size)
         source.skip(2 if source.begins_with(b"\r\n") else int(source.begins_with(b"\n")))

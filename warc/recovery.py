@@ -80,9 +80,9 @@ class WarcRecovery:
         if self.outcome is RecoveryOutcome.LEFT:
             return f"it is unchanged, because {self._why()}; the next start tries again"
         cut = f", {_count(self.cut, 'byte')} of an incomplete record removed" if self.cut else ""
-        kept = f" and kept in {self.kept_in}" if self.kept_in else ""
+        place = f" and kept in {self.kept_in}" if self.kept_in else ""
         why = f"; its last records cannot be indexed: {self._why()}" if self.reason else ""
-        return f"closed{cut}{kept}{why}"
+        return f"closed{cut}{place}{why}"
 
     def _why(self) -> str:
         reason = self.reason.rstrip(".")

@@ -190,13 +190,13 @@ class IndexCheck:
         # In this order none is missed.
         here = (*open_warcs(self._layout), *closed_warcs(self._layout))
         names = "[" + ",".join(f'"{path.name.removesuffix(OPEN_SUFFIX)}"' for path in here) + "]"
-        for filename, offset, content, times, url, ours in database.execute(query, (names,)):
+        for filename, offset, content, times, url, is_own in database.execute(query, (names,)):
             if content:
                 text = f"Dedup refers to {content} here; this file is missing."
                 self._report(FaultKind.PAYLOAD, filename, offset, text)
                 continue
             many = f"{times} revisits, as of {url}," if times > 1 else f"The revisit of {url}"
-            if ours or filename in self._sums.by_name:
+            if is_own or filename in self._sums.by_name:
                 text = f"{many} cannot be played back: the payload's file is not here."
                 self._report(FaultKind.ORIGINAL, filename, offset, text)
             else:
@@ -290,8 +290,8 @@ class VerificationResult:
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON values."""
         named = {"sound": "is_sound", "bytes": "size", "faults_not_shown": "more"}
-        found = {kind: [each.to_dict() for each in getattr(self, kind)] for kind in ("faults", "notes")}
-        return {**json_facts(self, "files records rows chain_head", **named), **found}
+        findings = {kind: [each.to_dict() for each in getattr(self, kind)] for kind in ("faults", "notes")}
+        return {**json_facts(self, "files records rows chain_head", **named), **findings}
 
 
 def verify_collection(
@@ -314,11 +314,11 @@ def verify_collection(
     with scratch_folder(ScratchKind.VERIFY) as folder:
         scratch = folder / "references.sqlite"
         # The collection's own index, or a snapshot of the shared one.
-        seen, known_now = layout.captures_db, partial(is_known, layout.captures_db)
+        captures_db, known_now = layout.captures_db, partial(is_known, layout.captures_db)
         if index is not None and index.url:
-            seen, known_now = folder / "captures.sqlite", partial(is_indexed, index.url)
-            take_snapshot(index.url, seen)
-        why = index_problem(seen, quick=quick, live=live)
+            captures_db, known_now = folder / "captures.sqlite", partial(is_indexed, index.url)
+            take_snapshot(index.url, captures_db)
+        why = index_problem(captures_db, quick=quick, live=live)
         try:
             sums = read_sums(layout)
         except OSError as error:
@@ -328,7 +328,7 @@ def verify_collection(
         check = IndexCheck(layout, sums, verdict.add, live=live)
         if not why:
             try:
-                with open_references(seen, scratch, live=live) as database:
+                with open_references(captures_db, scratch, live=live) as database:
                     check.files(database, known_now)
                     check.missing_files(database)
                     check.rows(database)
@@ -347,7 +347,7 @@ def verify_collection(
         if quick:
             verdict.size = sum(_size(layout, filename) for filename in filenames)
         else:
-            uri = "" if why else index_uri(seen, live=live)
+            uri = "" if why else index_uri(captures_db, live=live)
             tasks = [
                 FileCheckTask(layout.root, filename, sums.by_name.get(filename, ""), uri, scratch)
                 for filename in filenames

@@ -272,29 +272,29 @@ class WaczVerifier:
         """Compare each entry of the file with its digest and size in the data package."""
         rows = listed_resources(package)
         listed = {str(each.get("path")): each for each in rows}
-        there = [each.filename for each in archive.infolist() if not each.is_dir()]
-        faults = [f"{name} is not listed" for name in there if name not in listed and name not in _DESCRIPTIONS]
-        faults += [f"{name} is missing" for name in listed if name not in there]
-        if len(set(there)) != len(there) or len(listed) != len(rows):
+        names = [each.filename for each in archive.infolist() if not each.is_dir()]
+        faults = [f"{name} is not listed" for name in names if name not in listed and name not in _DESCRIPTIONS]
+        faults += [f"{name} is missing" for name in listed if name not in names]
+        if len(set(names)) != len(names) or len(listed) != len(rows):
             faults.append("a name occurs twice")
-        for name in sorted(listed.keys() & set(there)):
+        for name in sorted(listed.keys() & set(names)):
             kind, _, wanted = str(listed[name].get("hash")).partition(":")
             if kind not in {"sha256", "sha384", "sha512"}:
                 faults.append(f"{name} has no SHA-2 digest")
                 continue
-            found, left = hashlib.new(kind), listed[name].get("bytes")
+            digest, left = hashlib.new(kind), listed[name].get("bytes")
             size = 0
             try:
                 with archive.open(name) as entry:
                     # No further than it may be long: a small entry may be decompressed to terabytes.
                     while (piece := entry.read(_CHUNK_BYTES)) and (not isinstance(left, int) or size <= left):
-                        found.update(piece)
+                        digest.update(piece)
                         size += len(piece)
                         on_bytes(len(piece))
             except ZIP_FAULTS as error:
                 faults.append(f"{name} cannot be read: {error}")
                 continue
-            if found.hexdigest() != wanted or left not in (None, size):
+            if digest.hexdigest() != wanted or left not in (None, size):
                 faults.append(f"{name} was changed: its digest differs")
         more = f" and {len(faults) - 5} more" if len(faults) > 5 else ""
         text = f"{'; '.join(faults[:5])}{more}." if faults else f"{len(listed):,} entries match their digests."

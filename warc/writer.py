@@ -66,7 +66,7 @@ class WarcFile:
         self._closed = closed
         self._facts = facts
         self.end = 0  # the file's length including all appended data; 0 when none is open
-        self._synced = self._kept = 0
+        self._synced = self._committed = 0
         self._gathered: list[Part] = []
         self._waiting = 0
 
@@ -93,7 +93,7 @@ class WarcFile:
 
     def keep(self) -> None:
         """Mark all synced data as permanent: other processes may refer to it now."""
-        self._kept = self._synced
+        self._committed = self._synced
 
     def roll_over(self) -> None:
         """Close the file when it has reached its size or its age; the next append opens another."""
@@ -114,9 +114,9 @@ class WarcFile:
         self._waiting = 0
         if self.f is None:
             return
-        os.ftruncate(self.f.fileno(), self._kept)
-        self.f.seek(self._kept)
-        self.end = self._synced = self._kept
+        os.ftruncate(self.f.fileno(), self._committed)
+        self.f.seek(self._committed)
+        self.end = self._synced = self._committed
         if self.end == 0:
             self._begin()
 
@@ -140,7 +140,7 @@ class WarcFile:
         self.sync()
         self.f.close()
         self.f = self.path = None
-        self.end = self._synced = self._kept = 0
+        self.end = self._synced = self._committed = 0
 
     def _opened(self) -> BinaryIO:
         while self.f is None:
@@ -158,7 +158,7 @@ class WarcFile:
                 continue
             sync_folder(self._folder)
             self._since = self._now()
-            self._synced = self._kept = 0
+            self._synced = self._committed = 0
             self._begin()
         return self.f
 

@@ -101,9 +101,9 @@ class BotSettings:
         """Return the settings with the bot on or off for these pages and domains. Raises ConfigError."""
         values: dict[str, tuple[str, ...]] = {}
         for name, chosen in (("not_pages", pages), ("not_domains", domains)):
-            there, names = getattr(self, name), dict.fromkeys(chosen)
-            rest = (each for each in there if each not in names)
-            values[name] = tuple(rest) if is_on else tuple(dict.fromkeys((*there, *names)))
+            existing, names = getattr(self, name), dict.fromkeys(chosen)
+            rest = (each for each in existing if each not in names)
+            values[name] = tuple(rest) if is_on else tuple(dict.fromkeys((*existing, *names)))
         return replace_settings(self, "bot", **values)
 
 

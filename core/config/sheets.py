@@ -132,10 +132,10 @@ def surt_prefix(text: str) -> str:
     >>> surt_prefix("example.org"), surt_prefix("https://example.org/wiki/")
     ('org,example,', 'org,example,)/wiki/')
     """
-    given = text.strip()
-    scheme, separator, bare = given.partition("://")
+    prefix = text.strip()
+    scheme, separator, bare = prefix.partition("://")
     if not separator:
-        bare = given
+        bare = prefix
     elif scheme.lower() not in ("http", "https"):
         bare = ""
     if not bare or len(bare) > PREFIX_LIMIT_CHARS:

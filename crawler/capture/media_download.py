@@ -98,14 +98,14 @@ class MediaPlayer:
     page: str  # the URL of the page that it is on
 
 
-def player_of(seen: Visit, media: MediaSettings) -> MediaPlayer | None:
+def player_of(visit: Visit, media: MediaSettings) -> MediaPlayer | None:
     """Find the page's player by its host, its frames' hosts, or the playlists that were requested."""
-    if not media.players or seen.status is None or not 200 <= seen.status < 300:
+    if not media.players or visit.status is None or not 200 <= visit.status < 300:
         return None
     known = HostPatterns(dict.fromkeys((f"*.{host}" for host in media.hosts), True))
-    if _on(known, seen.final_url):
-        return MediaPlayer(seen.final_url, seen.final_url)
-    answered = [each for each in seen.requests if each.status is not None and each.status < 300]
+    if _on(known, visit.final_url):
+        return MediaPlayer(visit.final_url, visit.final_url)
+    answered = [each for each in visit.requests if each.status is not None and each.status < 300]
     frames = (e for e in answered if e.resource_type == "Document" and _on(known, e.url))
     playlists = (
         each
@@ -114,7 +114,7 @@ def player_of(seen: Visit, media: MediaSettings) -> MediaPlayer | None:
     )
     # A frame of a known player says more than its playlist, which may be one of several qualities.
     source = next(frames, None) or next(playlists, None)
-    return MediaPlayer(source.url, seen.final_url) if source is not None else None
+    return MediaPlayer(source.url, visit.final_url) if source is not None else None
 
 
 @dataclass(slots=True)

@@ -161,7 +161,7 @@ async def capture(
     settings: Settings,
     clock: Clock,
     before_manifest: Callable[[PageInfo], Awaitable[None]],
-    forbids: Callable[[Visit], str] = lambda _seen: "",
+    forbids: Callable[[Visit], str] = lambda _visit: "",
 ) -> CaptureResult:
     """Visit the URL and store the result.
 
@@ -194,37 +194,37 @@ async def capture(
         )
         recording = await stack.enter_async_context(opening)
         settings = limit_settings(settings, wanted.stored)
-        seen = await _render(wanted, recording, shared, supervisor, settings, clock)
-        if seen.synthesised:
-            stays = [e for e in seen.synthesised if not wanted.stored.excludes_type(e.mime)]
-            seen = replace(seen, synthesised=tuple(stays))
+        visit = await _render(wanted, recording, shared, supervisor, settings, clock)
+        if visit.synthesised:
+            stays = [e for e in visit.synthesised if not wanted.stored.excludes_type(e.mime)]
+            visit = replace(visit, synthesised=tuple(stays))
         again, not_before = retry_decision(
-            seen,
+            visit,
             now=clock.now(),
             first=wanted.first_attempt,
             waits_for_host=wanted.waits_for_host,
             tries_browser=wanted.tries_browser and proxy.is_local,
         )
         if again:
-            page = build_page_info(wanted.page_id, seen, (), ())
+            page = build_page_info(wanted.page_id, visit, (), ())
             # Nothing was recorded, so missing resources are irrelevant.
-            page = replace(page, outcome=seen.outcome, reason=seen.reason)
+            page = replace(page, outcome=visit.outcome, reason=visit.reason)
             by_browser = wanted.browser_follows and proxy.is_local and host_refusing_recorder(page)
             if by_browser or not wanted.last_attempt:
                 await recording.seal(grace_s=0.0)
                 return CaptureResult(page, again=True, not_before=not_before)
-        refused = "" if seen.outcome is VisitOutcome.FAILED else forbids(seen)
-        if seen.outcome is VisitOutcome.FAILED and seen.reason.startswith(_LEFT_OUT):
-            refused = seen.reason  # the page itself is of a type that its level leaves out
+        refused = "" if visit.outcome is VisitOutcome.FAILED else forbids(visit)
+        if visit.outcome is VisitOutcome.FAILED and visit.reason.startswith(_LEFT_OUT):
+            refused = visit.reason  # the page itself is of a type that its level leaves out
         if refused:
-            seen = replace(seen, outcome=VisitOutcome.SKIPPED, reason=refused, title="", artifacts=())
-            seen = replace(seen, classification=NOT_JUDGED)
+            visit = replace(visit, outcome=VisitOutcome.SKIPPED, reason=refused, title="", artifacts=())
+            visit = replace(visit, classification=NOT_JUDGED)
         media, download, requested = None, None, set[str]()
         parts: tuple[PageResource, ...] = ()
-        if settings.media.players and seen.outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL):
+        if settings.media.players and visit.outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL):
             from crawler.capture.media_download import download_media, player_of
 
-            player = player_of(seen, settings.media)
+            player = player_of(visit, settings.media)
             if player and wanted.downloads and wanted.context and shared is not None:
                 lent = wanted.downloads.lend(player, wanted.context, settings.media)
                 download = await stack.enter_async_context(lent)
@@ -233,12 +233,12 @@ async def capture(
             elif player is not None:
                 authority = str((await proxy.status())["authority"])
                 media, requested = await download_media(player, recording, authority, settings.media, clock=clock)
-        page = await _finish_capture(recording, wanted.page_id, seen, shared, settings, clock)
+        page = await _finish_capture(recording, wanted.page_id, visit, shared, settings, clock)
         resources = (*page.resources, *parts)
         page = replace(page, login=wanted.login_name, media=media, stored=str(wanted.stored), resources=resources)
         await before_manifest(page)
-        manifest = NewArtifact(artifact_uri(ArtifactKind.PAGEINFO, seen.url), "application/json", page.to_json())
-        await recording.write([manifest], document=seen.final_url, date=seen.started_at)
+        manifest = NewArtifact(artifact_uri(ArtifactKind.PAGEINFO, visit.url), "application/json", page.to_json())
+        await recording.write([manifest], document=visit.final_url, date=visit.started_at)
         if download is not None and download.earlier is None and shared is not None:
             download.set_made(page, requested, shared.recorded)
         return CaptureResult(page)
@@ -293,8 +293,8 @@ async def _finish_capture(
         CompletenessResult(grace_s=grace_s) if fails else await check_completeness(recording, seen, settings, cached)
     )
     if seen.artifacts:
-        made = [NewArtifact(artifact_uri(each.kind, seen.url), each.content_type, each.data) for each in seen.artifacts]
-        written = await write(made)
+        new = [NewArtifact(artifact_uri(each.kind, seen.url), each.content_type, each.data) for each in seen.artifacts]
+        written = await write(new)
     synthesised = () if fails else seen.synthesised
     if synthesised:
         # A response of the site, of whatever status, is the capture of its URL.
@@ -328,7 +328,7 @@ async def _finish_capture(
 
 
 def retry_decision(
-    seen: Visit, *, now: datetime, first: bool, waits_for_host: bool = False, tries_browser: bool = False
+    visit: Visit, *, now: datetime, first: bool, waits_for_host: bool = False, tries_browser: bool = False
 ) -> tuple[bool, datetime | None]:
     """Return (retryable, not_before) for a visit's result.
 
@@ -336,14 +336,14 @@ def retry_decision(
     visited again only with `waits_for_host`, a page that is `DENIED` only with `tries_browser`.
     """
     # A check for robots may let the next visitor pass, or the same one later.
-    is_challenge = seen.classification.kind is PageClass.CHALLENGE
-    is_denied = tries_browser and _is_denied(seen) and seen.final_url.startswith("https:")
-    if seen.status in (*REFUSAL_STATUSES, *CONNECTION_STATUSES) or is_challenge or is_denied:
-        return True, retry_moment(seen.headers, now=now)
-    if first and seen.outcome is VisitOutcome.PARTIAL and seen.reason.startswith(_TRANSIENT_SHORTFALLS):
+    is_challenge = visit.classification.kind is PageClass.CHALLENGE
+    is_denied = tries_browser and _is_denied(visit) and visit.final_url.startswith("https:")
+    if visit.status in (*REFUSAL_STATUSES, *CONNECTION_STATUSES) or is_challenge or is_denied:
+        return True, retry_moment(visit.headers, now=now)
+    if first and visit.outcome is VisitOutcome.PARTIAL and visit.reason.startswith(_TRANSIENT_SHORTFALLS):
         return True, None
-    permanent = seen.reason.startswith(_PERMANENT if waits_for_host else (*_PERMANENT, NO_SUCH_HOST))
-    return seen.outcome is VisitOutcome.FAILED and not permanent, None
+    permanent = visit.reason.startswith(_PERMANENT if waits_for_host else (*_PERMANENT, NO_SUCH_HOST))
+    return visit.outcome is VisitOutcome.FAILED and not permanent, None
 
 
 def _is_denied(page: Visit | PageInfo) -> bool:

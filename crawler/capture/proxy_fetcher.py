@@ -236,15 +236,15 @@ class BrowserFetcher:
                 file=file,
                 file_limit_bytes=limit_bytes,
             )
-            seen = await visit(browser, request, text_only, behaviours=NO_BEHAVIOURS, clock=self.clock)
+            load = await visit(browser, request, text_only, behaviours=NO_BEHAVIOURS, clock=self.clock)
             await recording.seal(grace_s=SEAL_GRACE_S)
-        if file and seen.file is not None:
-            return FetchedFile(seen.file.status, {}, seen.file.body, seen.file.url, truncated=seen.file.truncated)
-        if seen.status is None or file:
+        if file and load.file is not None:
+            return FetchedFile(load.file.status, {}, load.file.body, load.file.url, truncated=load.file.truncated)
+        if load.status is None or file:
             return fetched
-        text = next((each.data for each in seen.artifacts if each.kind is ArtifactKind.TEXT), b"")
-        is_cut = len(text) > limit_bytes or seen.outcome is not VisitOutcome.COMPLETE
-        return FetchedFile(seen.status, seen.headers, text[:limit_bytes], seen.final_url, truncated=is_cut)
+        text = next((each.data for each in load.artifacts if each.kind is ArtifactKind.TEXT), b"")
+        is_cut = len(text) > limit_bytes or load.outcome is not VisitOutcome.COMPLETE
+        return FetchedFile(load.status, load.headers, text[:limit_bytes], load.final_url, truncated=is_cut)
 
 
 def pool_fetcher(pool: ResourcePool, settings: Settings, *, ca: Path) -> ProxyFetcher:

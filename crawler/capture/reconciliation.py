@@ -95,42 +95,42 @@ class CompletenessResult:
 
 
 async def check_completeness(
-    recording: ProxyVisit, seen: Visit, settings: Settings, cached: Mapping[str, Sequence[CachedRecord]]
+    recording: ProxyVisit, visit: Visit, settings: Settings, cached: Mapping[str, Sequence[CachedRecord]]
 ) -> CompletenessResult:
     """Compare the visit with the ledger, wait for requests in flight, fetch gaps again; or ProxyUnavailableError."""
     limits, grace_s = settings.visit, settings.proxy.seal_grace_s
     if not limits.refetch_requests:
         return CompletenessResult(grace_s=grace_s)
-    way = {seen.url.partition("#")[0], *seen.redirects}
-    spared = frozenset(way | {seen.final_url} if seen.artifacts else way - {seen.final_url})
-    left_s = max(limits.timeout_s - seen.seconds, 0.0)
+    way = {visit.url.partition("#")[0], *visit.redirects}
+    spared = frozenset(way | {visit.final_url} if visit.artifacts else way - {visit.final_url})
+    left_s = max(limits.timeout_s - visit.seconds, 0.0)
     so_far = await recording.ledger()
-    answered = (each.url == seen.final_url and each.status not in (None, 304) for each in so_far.entries)
-    if seen.final_url in cached and not any(answered):
-        spared -= {seen.final_url}  # an earlier page has loaded it, in a frame or ahead of time
+    answered = (each.url == visit.final_url and each.status not in (None, 304) for each in so_far.entries)
+    if visit.final_url in cached and not any(answered):
+        spared -= {visit.final_url}  # an earlier page has loaded it, in a frame or ahead of time
     # URLs that the browser refused as downloads and that are still in flight.
     refused = {
         each.url
-        for each in seen.requests
+        for each in visit.requests
         if each.resource_type == DOWNLOAD
         or (each.resource_type == "Document" and each.status is not None and each.failed)
     }
-    downloads = so_far.in_flight & (refused if seen.artifacts else refused | {seen.final_url})
+    downloads = so_far.in_flight & (refused if visit.artifacts else refused | {visit.final_url})
     if so_far.in_flight:
-        parts = frozenset(each.url for each in seen.requests if each.resource_type in PARTS) & so_far.in_flight
+        parts = frozenset(each.url for each in visit.requests if each.resource_type in PARTS) & so_far.in_flight
         so_far = await recording.ledger(grace_s=grace_s, awaited=sorted(parts), await_s=min(limits.refetch_s, left_s))
         downloads &= so_far.in_flight
-    gaps = find_gaps(seen.requests, so_far, spared=spared | downloads, cached=cached)
+    gaps = find_gaps(visit.requests, so_far, spared=spared | downloads, cached=cached)
     chosen = [gap for gap in gaps if gap.reason != UNFINISHED][: limits.refetch_requests]
     if chosen:
-        kinds = {each.url: each.resource_type for each in seen.requests}
+        kinds = {each.url: each.resource_type for each in visit.requests}
         await recording.ledger(
             again=[
                 RefetchRequest(
                     gap.url,
                     gap.reason[:200],
                     _ACCEPT.get(kinds.get(gap.url, ""), "*/*"),
-                    referer(seen.final_url, gap.url),
+                    referer(visit.final_url, gap.url),
                 )
                 for gap in chosen
             ],
@@ -221,10 +221,10 @@ def referer(page: str, target: str) -> str:
     >>> referer("https://a.test/b", "http://a.test/d")
     ''
     """
-    here, there = urlsplit(page), urlsplit(target)
-    if here.scheme == "https" and there.scheme != "https":
+    here, destination = urlsplit(page), urlsplit(target)
+    if here.scheme == "https" and destination.scheme != "https":
         return ""
-    if (here.scheme, here.netloc) == (there.scheme, there.netloc):
+    if (here.scheme, here.netloc) == (destination.scheme, destination.netloc):
         return page.partition("#")[0]
     return f"{here.scheme}://{here.netloc.rpartition('@')[2]}/"
 
@@ -259,12 +259,12 @@ def build_page_info(  # noqa: PLR0913 parts of one capture
 
     A finished visit is PARTIAL when its document is truncated, a loaded resource not archived, or a limit reached.
     """
-    made = {}
+    digests = {}
     if visit.synthesised:
         from core.digests import sha256_digest
 
-        made = {each.url: sha256_digest(each.data) for each in visit.synthesised}
-    resources = match_requests(visit.requests, ledger, made, cached)
+        digests = {each.url: sha256_digest(each.data) for each in visit.synthesised}
+    resources = match_requests(visit.requests, ledger, digests, cached)
     own = [entry for entry in ledger if entry.url == visit.final_url]  # the last one with the page's status is its own
     main = next((entry for entry in reversed(own) if entry.status == visit.status), own[0] if own else None)
     outcome, reason = visit.outcome, visit.reason
@@ -330,8 +330,8 @@ def _completed_gaps(
             refetched.append(replace(gap, kept=str(again[-1].kept)))
         if not is_whole(own):
             last = again[-1].reason or again[-1].truncated if again else ""
-            kept = str(again[-1].kept) if again else ""
-            missing[gap.url] = MissingResource(gap.url, last or gap.reason, kept)
+            outcome = str(again[-1].kept) if again else ""
+            missing[gap.url] = MissingResource(gap.url, last or gap.reason, outcome)
     for each in resources:
         if each.kept == MISSING:
             missing.setdefault(each.url, MissingResource(each.url, each.reason or "unrecorded"))
@@ -364,12 +364,12 @@ def match_requests(
         if request.from_worker:
             # The log has the service worker's own requests; its answer may come from one of them.
             answers = (e for e in ledger if e.url == request.url and e.status is not None)
-            made = synthesised.get(request.url, "")
+            digest = synthesised.get(request.url, "")
             resource = _resource(request, next(answers, None), None)
             if resource.kept == MISSING:
-                kept = SYNTHESISED if made else str(RequestOutcome.LEFT_OUT)
-                reason = "" if made else "service-worker"
-                resource = replace(resource, kept=kept, reason=reason, digest=made)
+                outcome = SYNTHESISED if digest else str(RequestOutcome.LEFT_OUT)
+                reason = "" if digest else "service-worker"
+                resource = replace(resource, kept=outcome, reason=reason, digest=digest)
             resources.append(resource)
             continue
         entries = open_entries.get((request.method, request.url))
@@ -420,14 +420,14 @@ def _resource(request: RequestLog, entry: RequestLogEntry | None, second: Reques
         return replace(_proxy_only_resource(entry, request.resource_type), refetched=second.again)
     if entry is None:
         # Without a response there was nothing to store: the browser itself refused the request.
-        gone = request.status is not None and not request.from_cache
-        kept, reason, digest = (MISSING if gone else str(RequestOutcome.FAILED)), request.failed, ""
+        is_missing = request.status is not None and not request.from_cache
+        outcome, reason, digest = (MISSING if is_missing else str(RequestOutcome.FAILED)), request.failed, ""
     else:
-        kept, reason, digest = str(entry.kept), entry.reason or entry.truncated, entry.digest
+        outcome, reason, digest = str(entry.kept), entry.reason or entry.truncated, entry.digest
     return PageResource(
         **{same: getattr(request, same) for same in _SAME_IN_RESOURCE},
         status=request.status if request.status or entry is None else entry.status,
-        kept=kept,
+        kept=outcome,
         reason=reason or request.failed,
         digest=digest,
     )

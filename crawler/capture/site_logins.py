@@ -132,9 +132,9 @@ def unseal_login(data: bytes, key: LoginKey) -> Login:
         salt, nonce = _decode_base64(head["salt"]), _decode_base64(head["nonce"])
         plain = AESGCM(key.derived(salt)).decrypt(nonce, sealed, json.dumps(head, sort_keys=True).encode())
     except (InvalidTag, ValueError, TypeError) as error:
-        what = "passphrase" if key.kind == "passphrase" else "key file"
+        kind = "passphrase" if key.kind == "passphrase" else "key file"
         raise InputError(
-            f"The login {login.name} cannot be decrypted: the {what} differs, or the file was changed. Use the {what} "
+            f"The login {login.name} cannot be decrypted: the {kind} differs, or the file was changed. Use the {kind} "
             f"that it was made with, or run weboid login again."
         ) from error
     try:
@@ -233,9 +233,9 @@ def open_logins(
         if login.name != name:
             raise InputError(f"The file of the login {name} contains the login {login.name}: rename it.")
         session = login.session.alive(now.timestamp())
-        gone, left = len(login.session.cookies) - len(session.cookies), len(session.cookies)
-        if gone:
+        expired, left = len(login.session.cookies) - len(session.cookies), len(session.cookies)
+        if expired:
             advice = "" if left else f": create it again with weboid login URL --name {login.name}"
-            warn(f"{gone} cookies of the login {login.name} have expired, {left} are left{advice}.")
+            warn(f"{expired} cookies of the login {login.name} have expired, {left} are left{advice}.")
         opened.append(replace(login, session=session))
     return SiteLogins(opened)

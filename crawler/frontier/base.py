@@ -212,11 +212,11 @@ def ended_in(minute: MinuteCounts) -> int:
 
 def pages_per_minute(minutes: Sequence[MinuteCounts], window: int, *, now: datetime) -> float:
     """Return ended pages per minute over the last `window` minutes and the current one; half a crawl's first."""
-    seen = minutes[-(window + 1) :]
-    recent = list(dropwhile(lambda minute: not ended_in(minute), seen))
+    last_minutes = minutes[-(window + 1) :]
+    recent = list(dropwhile(lambda minute: not ended_in(minute), last_minutes))
     if not recent:
         return 0.0
-    began_before = len(recent) == len(seen)
+    began_before = len(recent) == len(last_minutes)
     begin = recent[0].begins_at + timedelta(seconds=0 if began_before else 30)
     seconds = max((now - begin).total_seconds(), MINIMUM_RATE_WINDOW_S)
     return sum(map(ended_in, recent)) * 60 / seconds

@@ -147,26 +147,26 @@ def import_items(
     progress: Callable[[int], object] = lambda _count: None,
 ) -> FrontierImport:
     """Add an export's items in one of the states, without history; known URLs stay, invalid lines are reported."""
-    taken = FrontierImport(AddResult(), 0, [], 0)
+    summary = FrontierImport(AddResult(), 0, [], 0)
     batch: list[NewItem] = []
     for number, line in enumerate(bounded_lines(lines, LINE_LIMIT_BYTES), start=1):
         try:
             item = _item(line, states)
         except InputError as error:
-            taken.bad += 1
-            if len(taken.problems) < 100:
-                taken.problems.append(f"line {number}: {error}")
+            summary.bad += 1
+            if len(summary.problems) < 100:
+                summary.problems.append(f"line {number}: {error}")
             continue
         if item is None:
-            taken.other += 1
+            summary.other += 1
             continue
         batch.append(item)
         if len(batch) >= _IMPORT_BATCH:
-            taken.added += frontier.add(batch, now=now())
+            summary.added += frontier.add(batch, now=now())
             batch.clear()
             progress(number)
-    taken.added += frontier.add(batch, now=now())
-    return taken
+    summary.added += frontier.add(batch, now=now())
+    return summary
 
 
 def _item(line: bytes, states: frozenset[ItemState]) -> NewItem | None:

@@ -255,8 +255,8 @@ def slot_by_name(db: sqlite3.Connection, host: str) -> HostSlot | None:
 
 def create_slot(db: sqlite3.Connection, host: str, next_ms: int = 0) -> HostSlot:
     """Create a slot for a host that has none."""
-    made = db.execute("INSERT INTO hosts (host, next_ms, ready_ms) VALUES (?, ?, ?)", (host, next_ms, next_ms))
-    return HostSlot(id=made.lastrowid or 0, next_ms=next_ms, ready_ms=next_ms)
+    cursor = db.execute("INSERT INTO hosts (host, next_ms, ready_ms) VALUES (?, ?, ?)", (host, next_ms, next_ms))
+    return HostSlot(id=cursor.lastrowid or 0, next_ms=next_ms, ready_ms=next_ms)
 
 
 def save_slot(db: sqlite3.Connection, slot: HostSlot, old: HostSlot) -> None:

@@ -66,13 +66,13 @@ class RedisFrontier(base.Frontier):
 
     def claim(self, *, now: datetime, worker: str, limit: int = 1) -> list[base.FrontierItem]:
         now_ms = self._ms(now)
-        how = self._settings.high_every, self._settings.standard_every, base.AFFINITY_HOSTS
+        arguments = self._settings.high_every, self._settings.standard_every, base.AFFINITY_HOSTS
         most = base.CLAIMS_PER_ATTEMPT * max(self._settings.attempts, 1)
         items: list[base.FrontierItem] = []
         there_is_more = True
         while there_is_more and len(items) < limit:
             wanted = limit - len(items)
-            answer = self._store.ask("claim", now_ms, worker, wanted, *how, most)
+            answer = self._store.ask("claim", now_ms, worker, wanted, *arguments, most)
             there_is_more, rows = unpack(answer)
             items += [redis_store.unpack_item(row, self._salt) for row in rows]
         return items
@@ -84,15 +84,15 @@ class RedisFrontier(base.Frontier):
     def complete(
         self, item: base.FrontierItem, *, now: datetime, outcome: str, **visit: Unpack[base.CompletedVisit]
     ) -> bool:
-        how = outcome, visit.get("stored_bytes", 0), self._up(visit.get("due"), now), visit.get("memo", "")
-        return bool(self._end("complete", item, now, visit, *how))
+        arguments = outcome, visit.get("stored_bytes", 0), self._up(visit.get("due"), now), visit.get("memo", "")
+        return bool(self._end("complete", item, now, visit, *arguments))
 
     def retry(
         self, item: base.FrontierItem, *, now: datetime, reason: str, **visit: Unpack[base.FailedVisit]
     ) -> base.ItemState | None:
         waits = round(self._settings.retry_delay_s * 1e6), LONGEST_RETRY // _MICROSECOND
-        how = reason, self._not_before(visit.get("not_before"), now), *waits, self._settings.attempts
-        return redis_store.STATES.get(self._end("retry", item, now, visit, *how))
+        arguments = reason, self._not_before(visit.get("not_before"), now), *waits, self._settings.attempts
+        return redis_store.STATES.get(self._end("retry", item, now, visit, *arguments))
 
     def _bury(
         self, item: base.FrontierItem, state: base.ItemState, now: datetime, reason: str, use: base.HostUse
@@ -102,8 +102,8 @@ class RedisFrontier(base.Frontier):
     def release(
         self, item: base.FrontierItem, *, now: datetime, reason: str = "", not_before: datetime | None = None
     ) -> bool:
-        how = reason, self._not_before(not_before, now)
-        return bool(self._end("release", item, now, {}, *how))
+        arguments = reason, self._not_before(not_before, now)
+        return bool(self._end("release", item, now, {}, *arguments))
 
     def discard(self, urls: Iterable[str], *, now: datetime, reason: str) -> int:
         """See `Frontier.discard`. A thousand URLs are one transaction."""
@@ -280,14 +280,14 @@ class RedisFrontier(base.Frontier):
         latest = now + longest_wait(self._politeness)
         return self._up(None if moment is None else min(moment, latest), now)
 
-    def _end(self, verb: str, item: base.FrontierItem, now: datetime, use: base.HostUse, *how: object) -> Any:
+    def _end(self, verb: str, item: base.FrontierItem, now: datetime, use: base.HostUse, *arguments: object) -> Any:
         """End the item's claim with a script; return its answer."""
         claim = item.token, redis_store.identity_of(item.url)
         duration, delay = use.get("duration"), use.get("delay")
         took = None if duration is None else duration // _MICROSECOND
         rest = None if delay is None else max(delay // _MICROSECOND, 0)
         visit = unix_microseconds(now + self._clock.offset(now)), took, rest
-        first, second = ([*claim, *visit, resent, *how] for resent in (0, 1))
+        first, second = ([*claim, *visit, resent, *arguments] for resent in (0, 1))
         return self._store.ask(verb, *first, resent=second)
 
 

@@ -181,8 +181,8 @@ class ServerClock:
         tick = self.monotonic()
         is_due = self._seen is None or tick - self._checked > CHECK_EVERY_S
         if self._seen is not None and not is_due:
-            seen, then = self._seen
-            is_due = abs(now - seen - timedelta(seconds=tick - then)) > CLOCK_STEP
+            moment, then = self._seen
+            is_due = abs(now - moment - timedelta(seconds=tick - then)) > CLOCK_STEP
         if is_due:
             # The quickest answer of several counts, at its half-way moment.
             quickest = float("inf")
@@ -269,15 +269,15 @@ class RedisStore:
 
     def _open(self, salt: bytes) -> bytes:
         identity = _MADE + salt.hex()
-        made: bytes = self._server.script("open", self._keys, [b"", self._settings, pack(identity)])
-        if not made.startswith(_MADE.encode()):
-            content = made.decode("utf-8", "replace")[:100] or "something else"
+        stored: bytes = self._server.script("open", self._keys, [b"", self._settings, pack(identity)])
+        if not stored.startswith(_MADE.encode()):
+            content = stored.decode("utf-8", "replace")[:100] or "something else"
             raise errors.CollectionVersionError(
                 f"The frontier {self._address.name} at {self._address} is no frontier of version "
                 f"{SCHEMA_VERSION} (it says {content!r}): use the release that made it, or another name"
                 " with ?frontier=NAME in [frontier] url."
             )
-        return made
+        return stored
 
 
 def durability_warnings(address: RedisAddress) -> list[str]:

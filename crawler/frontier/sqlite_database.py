@@ -199,11 +199,11 @@ def first_in_queue(db: sqlite3.Connection, lane: Lane, head: int, host_id: int) 
 
 def remove_from_queue(db: sqlite3.Connection, lane: int, host_id: int, place: int, seq: int) -> bool:
     """Remove an item from its queue; False when it was not in there."""
-    gone = db.execute(
+    cursor = db.execute(
         "DELETE FROM queue WHERE lane = ? AND epoch = ? AND host_id = ? AND place = ? AND seq = ?",
         (lane, epoch_of(seq, place), host_id, place, seq),
     )
-    return gone.rowcount == 1
+    return cursor.rowcount == 1
 
 
 ITEM_COLUMNS = "i.id, i.url, h.host, i.lane, i.hops, i.via, i.attempts, j.job, i.hops_off, i.memo"

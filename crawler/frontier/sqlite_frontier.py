@@ -289,10 +289,10 @@ class SqliteFrontier(FrontierRecords):
 
     def take_back(self, kind: str, key: str) -> bool:
         with self._store.transaction(durable=True) as db:
-            gone = db.execute("DELETE FROM orders WHERE kind = ? AND key = ?", (kind, key))
-            if gone.rowcount:
+            cursor = db.execute("DELETE FROM orders WHERE kind = ? AND key = ?", (kind, key))
+            if cursor.rowcount:
                 _raise_version(db)
-            return gone.rowcount == 1
+            return cursor.rowcount == 1
 
     def orders(self, kind: str) -> dict[str, str]:
         with self._store.reading() as db:

@@ -135,9 +135,9 @@ class FrontierTransaction:
 
     def _undue(self, seq: int) -> bool:
         """Delete the due date of a done item; False when it had none."""
-        gone = self.db.execute("DELETE FROM due WHERE seq = ?", (seq,)).rowcount
-        self.changes.count("due", -gone)
-        return gone == 1
+        removed = self.db.execute("DELETE FROM due WHERE seq = ?", (seq,)).rowcount
+        self.changes.count("due", -removed)
+        return removed == 1
 
     def enqueue(self, offers: list[IncomingItem]) -> None:
         """Write the offers' items and queue them, and create jobs and slots of new hosts."""
@@ -163,8 +163,8 @@ class FrontierTransaction:
         for seq, _, item, host, memo in offers:
             place, host_id, lane = self._place(), hosts[host], item.lane
             queue.append((lane, host_slots.epoch_of(seq, place), host_id, place, seq))
-            what = seq, self.new_id().bytes, item.url, host_id, jobs[item.job], lane, place
-            items.append((*what, item.hops, item.hops_off, item.via, memo, self.now_ms))
+            columns = seq, self.new_id().bytes, item.url, host_id, jobs[item.job], lane, place
+            items.append((*columns, item.hops, item.hops_off, item.via, memo, self.now_ms))
         self.db.executemany(
             "INSERT INTO items (seq, id, url, host_id, job_id, lane, place, hops, hops_off, via, "
             "memo, added_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -197,8 +197,8 @@ class FrontierTransaction:
         if old.ended:
             return self._undue(old.seq)
         if not self._pull(old):
-            gone = self.db.execute("DELETE FROM later WHERE seq = ?", (old.seq,)).rowcount
-            if not gone:
+            removed = self.db.execute("DELETE FROM later WHERE seq = ?", (old.seq,)).rowcount
+            if not removed:
                 return False
             self.changes.count("later", -1)
         self._end_item(old.seq, sqlite_database.SKIPPED, reason)

@@ -93,11 +93,11 @@ class PolicyEntry:
 
     def __str__(self) -> str:
         """Format it in one line, for reasons."""
-        what = f"{self.key}={self.value} for " if self.kind is PolicyKind.SETTING else ""
-        about = [self.reason, f"by {self.actor}" if self.actor else "", f"{self.made_at:%Y-%m-%d}"]
+        setting = f"{self.key}={self.value} for " if self.kind is PolicyKind.SETTING else ""
+        details = [self.reason, f"by {self.actor}" if self.actor else "", f"{self.made_at:%Y-%m-%d}"]
         if self.expires_at is not None:
-            about.append(f"until {self.expires_at:%Y-%m-%d %H:%M} UTC")
-        return f"{self.kind}: {what}{shorten_for_message(self.pattern)} ({', '.join(filter(None, about))})"
+            details.append(f"until {self.expires_at:%Y-%m-%d %H:%M} UTC")
+        return f"{self.kind}: {setting}{shorten_for_message(self.pattern)} ({', '.join(filter(None, details))})"
 
     def to_json(self) -> str:
         """Encode it as an order's value."""
@@ -162,8 +162,8 @@ class PolicyEntries:
         for entry in self.of(url, kinds, now=now):
             if entry.kind is not PolicyKind.SETTING or entry.key == "archive":
                 return entry
-        made = self.of(url, (PolicyKind.AUTOBLACKLIST,), now=now)
-        return min(made, key=lambda entry: entry.defers, default=None)
+        bans = self.of(url, (PolicyKind.AUTOBLACKLIST,), now=now)
+        return min(bans, key=lambda entry: entry.defers, default=None)
 
     def settings(self, url: str, *, now: datetime) -> dict[str, PolicyEntry]:
         """Return the most specific setting entry of each key that matches the URL."""
@@ -258,13 +258,13 @@ def read_lists(paths: Sequence[str]) -> UrlBlocklists:
     problems: list[ListLineProblem] = []
     count = 0
     for place, path in enumerate(paths):
-        for number, made in _patterns(path):
-            if isinstance(made, UrlPattern):
-                table.add(made, number * len(paths) + place)
+        for number, pattern_or_problem in _patterns(path):
+            if isinstance(pattern_or_problem, UrlPattern):
+                table.add(pattern_or_problem, number * len(paths) + place)
                 continue
             count += 1
             if len(problems) < PROBLEMS_KEPT:
-                problems.append(made)
+                problems.append(pattern_or_problem)
     table.ready()
     sources = tuple(Path(path).name for path in paths)
     return UrlBlocklists(sources, table.size, tuple(problems), count, table)
@@ -293,18 +293,18 @@ class BlocklistCache:
         async with self._reading:
             if self._is_fresh(monotonic):
                 return
-            seen = await asyncio.to_thread(self._signature)
+            signature = await asyncio.to_thread(self._signature)
             if self._read_at is None:
                 self.lists = await asyncio.to_thread(read_lists, self._paths)
-                self._signature_read = seen
+                self._signature_read = signature
                 for problem in self.lists.problems[:PROBLEMS_LOGGED]:
                     log.warning("list.line %s", problem)
                 if self.lists.bad > PROBLEMS_LOGGED:
                     log.warning("list.lines %d lines cannot be used", self.lists.bad)
-            elif seen != self._signature_read:
+            elif signature != self._signature_read:
                 with contextlib.suppress(ConfigError):  # it is being written or replaced
                     self.lists = await asyncio.to_thread(read_lists, self._paths)
-                    self._signature_read = seen
+                    self._signature_read = signature
             self._read_at = monotonic
 
     def _is_fresh(self, monotonic: float) -> bool:

@@ -113,8 +113,8 @@ class PolicyEntryCache:
             expires_at=now + timedelta(seconds=min(seconds, 1e9)),
             key=key,
         )
-        there = self.entries.by_id.get(entry.id) if self.entries is not None else None
-        if there is not None and there.holds(now):
+        existing = self.entries.by_id.get(entry.id) if self.entries is not None else None
+        if existing is not None and existing.holds(now):
             return
         value = entry.to_json()
         await self.ask(lambda: self.frontier.give_order(POLICY_ORDER, entry.id, value))
@@ -253,7 +253,7 @@ class PolicyEvaluator:
         robots = known.holds(now=now)
         if robots is None:
             reason = f"{ROBOTS_UNAVAILABLE}{known.why})"
-            verdict = RuleDecision(RuleAction.LATER, reason, until=known.next_at, asked=known.asked)
+            verdict = RuleDecision(RuleAction.LATER, reason, until=known.next_at, was_asked=known.was_asked)
             return PolicyOpinion("robots.txt", _with_read_date(known, reason), verdict)
         if len(robots.rules) > MANY_RULES:  # a hostile file may take a second or two
             rule = await asyncio.to_thread(robots.rule_for, url)
@@ -261,10 +261,10 @@ class PolicyEvaluator:
             rule = robots.rule_for(url)
         if rule is None or rule.allow:
             text = str(rule) if rule is not None else known.why or "no rule for it"
-            return PolicyOpinion("robots.txt", _with_read_date(known, text), RuleDecision(asked=known.asked))
+            return PolicyOpinion("robots.txt", _with_read_date(known, text), RuleDecision(was_asked=known.was_asked))
         reason = f"robots: {rule}"
-        verdict = RuleDecision(RuleAction.SKIP, reason, asked=known.asked)
-        closes_site = robots.forbids_all and known.asked
+        verdict = RuleDecision(RuleAction.SKIP, reason, was_asked=known.was_asked)
+        closes_site = robots.forbids_all and known.was_asked
         return PolicyOpinion("robots.txt", _with_read_date(known, reason), verdict, closes_site)
 
 

@@ -62,7 +62,7 @@ class PolicyRule(VisitRule):
         async for opinion in self.judge.opinions(item, self.settings_for(item), now=now):
             if opinion.text == policy_evaluator.NOT_KNOWN:
                 raise InvariantError("robots.txt is to be obeyed, but no proxy is available to fetch it.")
-            was_asked = was_asked or opinion.verdict.asked
+            was_asked = was_asked or opinion.verdict.was_asked
             if opinion.closes_site:
                 await self._ban(item.url, item, SITE_CLOSED, now=now)
             if opinion.is_against:
@@ -77,10 +77,10 @@ class PolicyRule(VisitRule):
         if delay is not None and item.lane is not Lane.NOW:
             rest = max(rest, delay)
         if not timedelta(0) < 2 * rest < timedelta(seconds=settings.policy.robots_lifetime_s):
-            return RuleDecision(asked=True)
+            return RuleDecision(was_asked=True)
         until = now + rest
         await self.ask(lambda: self.judge.frontier.rest({item.host: until}, now=now))
-        return RuleDecision(RuleAction.LATER, "robots: read; the host rests first", until, asked=True)
+        return RuleDecision(RuleAction.LATER, "robots: read; the host rests first", until, was_asked=True)
 
     async def explain(self, item: FrontierItem, *, now: datetime) -> list[policy_evaluator.PolicyOpinion]:
         """Return the opinions of all policy rules on the item; raises as `before`."""
@@ -96,21 +96,21 @@ class PolicyRule(VisitRule):
     def forbids(self, item: FrontierItem) -> Callable[[Visit], str]:
         """Return a function for `crawler.capture.page_capture.capture`: why a visit must not be archived."""
 
-        def why(seen: Visit) -> str:
+        def why(visit: Visit) -> str:
             now = self.clock.now()
-            if seen.final_url != seen.url:
+            if visit.final_url != visit.url:
                 with suppress(BadUrlError):  # data:, blob: and the like belong to no site
-                    refused = self.judge.refusing(seen.final_url, now=now)
+                    refused = self.judge.refusing(visit.final_url, now=now)
                     if refused:
-                        return f"redirect: {seen.final_url[:200]} ({refused})"
+                        return f"redirect: {visit.final_url[:200]} ({refused})"
             policy = self._policy(item, now=now)
-            header = seen.headers.get("x-robots-tag", "")
-            is_stated = policy.noarchive == "obey" and (header or seen.robots_meta)
+            header = visit.headers.get("x-robots-tag", "")
+            is_stated = policy.noarchive == "obey" and (header or visit.robots_meta)
             if not is_stated or self.judge.allowing(item.url, now=now) is not None:
                 return ""
             from crawler.policy.robots import forbidding_reason
 
-            return forbidding_reason([header], seen.robots_meta, agent=policy.robots_agent, now=now)
+            return forbidding_reason([header], visit.robots_meta, agent=policy.robots_agent, now=now)
 
         return why
 

@@ -60,7 +60,7 @@ class RobotsRecord:
     read_at: datetime | None = None  # when it was read, or found to be absent; None when never
     since: datetime | None = None  # since when it cannot be fetched; None when it can
     why: str = ""  # why it cannot be fetched, or why nothing is forbidden; empty when it was read
-    asked: bool = False  # whether a request was sent just now
+    was_asked: bool = False  # whether a request was sent just now
 
     def holds(self, *, now: datetime) -> Robots | None:
         """Return the rules in force; None when no visit is allowed for now."""
@@ -186,7 +186,7 @@ class OriginRobots:
             until = max(record.next_at, now) + RECORD_LIFE
             note = record.to_note()
             await self.ask(lambda: self.frontier.put_note(ROBOTS_NOTE, origin, note, now=now, until=until))
-            return replace(record, asked=True)
+            return replace(record, was_asked=True)
 
 
 def origin_of(url: str) -> str:

@@ -136,7 +136,7 @@ class SharedContextPool:
         contexts = self._idle.get(key)
         if not contexts:
             return None
-        taken = contexts.pop()
+        context = contexts.pop()
         if not contexts:
             del self._idle[key]
-        return taken
+        return context

@@ -209,13 +209,13 @@ class _XmlSitemapReader:
             self._page = ""
 
 
-def _add_key(sitemap: SitemapFile, text: str, keys: list[str], what: str) -> None:
+def _add_key(sitemap: SitemapFile, text: str, keys: list[str], kind: str) -> None:
     """Add the fetch key of the text; count it as refused when it has none."""
     key = _key(text)
     if not key:
         sitemap.refused += 1
     elif len(keys) >= URLS_LIMIT:
-        raise _SitemapStopError(f"it lists more than {URLS_LIMIT} {what}")
+        raise _SitemapStopError(f"it lists more than {URLS_LIMIT} {kind}")
     else:
         keys.append(key)
 
@@ -244,7 +244,7 @@ class SitemapWalkResult:
     """Result of a walk."""
 
     files: int = 0  # sitemaps that were read
-    found: int = 0  # pages that they name
+    page_count: int = 0  # pages that they name
     added: int = 0  # of these, those that were new to the crawl
     problems: list[str] = field(default_factory=list)  # problems of files, the first few
     reached: bool = True  # whether the site answered at all
@@ -287,8 +287,8 @@ class SitemapWalk:
             file = await self._read(url, walked, quiet=url == usual)
             for start in range(0, len(file.pages), WALK_BATCH):
                 walked.added += await take(url, file.pages[start : start + WALK_BATCH])
-            walked.found += len(file.pages)
-            if walked.found >= PAGES_LIMIT:
+            walked.page_count += len(file.pages)
+            if walked.page_count >= PAGES_LIMIT:
                 walked.note(site, f"its sitemaps list more than {PAGES_LIMIT} pages")
                 break
             if file.sitemaps and depth >= DEPTH_LIMIT:
@@ -373,7 +373,7 @@ class SitemapRule(VisitRule):
             return  # nor will the seed be: its next attempt comes here again
         for problem in walked.problems:
             log.warning("sitemap.problem %s", problem)
-        log.info("sitemap.read host=%s files=%d pages=%d", key, walked.files, walked.found)
+        log.info("sitemap.read host=%s files=%d pages=%d", key, walked.files, walked.page_count)
         value, now = json.dumps(asdict(walked), ensure_ascii=False), self.clock.now()
         await self.patience.ask(
             lambda: self.frontier.put_note(SITEMAP_NOTE, key, value, now=now, until=now + SITEMAPS_VALID)

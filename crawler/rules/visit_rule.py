@@ -55,7 +55,7 @@ class RuleDecision:
     action: RuleAction = RuleAction.VISIT
     reason: str = ""  # why, a constant first: ``robots: /private is disallowed``; empty for VISIT
     until: datetime | None = None  # for LATER, not before this moment
-    asked: bool = False  # it took a request to the host, so that its delay applies
+    was_asked: bool = False  # it took a request to the host, so that its delay applies
 
 
 ALLOW_VISIT = RuleDecision()

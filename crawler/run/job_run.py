@@ -172,8 +172,8 @@ def _may_hold_more(before: Job, after: Job) -> bool:
     """Return True when more links may belong to the crawl now: more than its budgets changed."""
     old, new = before.settings, after.settings
     budgets = ("pages", "bytes", "seconds", "host_pages", "host_bytes", "host_seconds")
-    kept = {name: getattr(old.scope, name) for name in budgets}
-    is_same = old.scope == replace(new.scope, **kept) and old.sheets == new.sheets
+    old_budgets = {name: getattr(old.scope, name) for name in budgets}
+    is_same = old.scope == replace(new.scope, **old_budgets) and old.sheets == new.sheets
     return not is_same or before.seeds != after.seeds
 
 
@@ -191,11 +191,11 @@ async def _add_seeds(job: Job, followed: Job | None, frontier: Frontier, local: 
             continue
         urls = [each.url for each in some if each.url not in before]
         known = zip(urls, frontier.find_all(urls), strict=True)
-        urls = [url for url, there in known if there is not None and there.item.job != job.name]
+        urls = [url for url, record in known if record is not None and record.item.job != job.name]
         others = [each for each in some if each.url in urls]
         frontier.discard(urls, now=clock.now(), reason=f"moved to the crawl {job.name}")
-        taken = frontier.add(others, now=clock.now(), again=timedelta(0))
-        total += AddResult(duplicates=-taken.requeued, requeued=taken.requeued)
+        moved = frontier.add(others, now=clock.now(), again=timedelta(0))
+        total += AddResult(duplicates=-moved.requeued, requeued=moved.requeued)
     return total
 
 

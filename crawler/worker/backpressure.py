@@ -120,9 +120,9 @@ class MemoryLimit:
             self._begun.remove(began)
             self._ended.set()
             # Update the estimate by the mean of the visits under way.
-            seen = self.visits_bytes() / visits
-            if seen > 0:
-                self.visit_bytes = max(seen, FADING * self.visit_bytes + (1 - FADING) * seen)
+            mean_bytes = self.visits_bytes() / visits
+            if mean_bytes > 0:
+                self.visit_bytes = max(mean_bytes, FADING * self.visit_bytes + (1 - FADING) * mean_bytes)
 
     def _suffices(self) -> bool:
         if not self._begun:

@@ -144,7 +144,7 @@ class PageTask:
             is_asked = False
             for rule in context.rules:
                 decision = await rule.before(item, now=self._now())
-                is_asked = is_asked or decision.asked
+                is_asked = is_asked or decision.was_asked
                 if decision.action is not RuleAction.VISIT:
                     await self._apply_decision(decision, delay=None if is_asked else NO_REST)
                     return
@@ -298,10 +298,10 @@ class PageTask:
         own, refusing = (*own, helped) if refusing else own, refusing or helped
         if refusing and (plain is None or helped) and (refusing in own or refusing not in context.ways):
             helped_for = SILENT_FOR if is_silent else HELPED_FOR
-            way, kept = ("recorder", UNHELPED_FOR) if refusing in own else ("browser", helped_for)
+            way, lifetime = ("recorder", UNHELPED_FOR) if refusing in own else ("browser", helped_for)
             now = self._now()
             await self._retrying(
-                lambda: context.frontier.put_note(CONNECTIONS_NOTE, refusing, way, now=now, until=now + kept)
+                lambda: context.frontier.put_note(CONNECTIONS_NOTE, refusing, way, now=now, until=now + lifetime)
             )
             context.ways[refusing] = way
         if captured.again:

@@ -140,7 +140,6 @@ class ArchiveClient:
             try:
                 response = await self.fetch(request)
             except NoReplyError as error:
-                # A long answer is a sign of life.
                 pause = 0.0 if error.failure is not ArchiveFailure.UNREACHABLE else self._shut(throttle)
                 raise ArchiveUnavailableError(service, error.failure, str(error), retry_s=pause) from error
             finally:

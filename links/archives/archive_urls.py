@@ -241,20 +241,20 @@ def recognise(text: str, *, own: Iterable[str] = ()) -> ArchiveUrl | None:
     True
     """
     own = {_origin(each): fetch_key(each, allow_single_label=True).partition(":")[0] for each in own}
-    found = _recognise_one(text, own)
-    if found is None:
+    archive_url = _recognise_one(text, own)
+    if archive_url is None:
         return None
     chain: list[ArchiveUrl] = []
-    inner = found
+    inner = archive_url
     while inner.original:
         within = _recognise_one(inner.original, own)
         if within is None or not within.is_known:
             break
         chain.append(within)
         if len(chain) > DEPTH:
-            return replace(found, original="", fault=AddressFault.TOO_DEEP)
+            return replace(archive_url, original="", fault=AddressFault.TOO_DEEP)
         inner = within
-    return replace(found, original=inner.original, chain=tuple(chain)) if chain else found
+    return replace(archive_url, original=inner.original, chain=tuple(chain)) if chain else archive_url
 
 
 def make_archive_url(service: str, original: str, timestamp: str) -> str:
@@ -278,15 +278,15 @@ def is_copy_of(archive_url: ArchiveUrl | str, reference: str) -> bool | None:
 
     URLs match by identity key, or by the SURT key under which archives index captures.
     """
-    found = recognise(archive_url) if isinstance(archive_url, str) else archive_url
-    if found is None or found.must_ask or not found.is_known:
+    copy = recognise(archive_url) if isinstance(archive_url, str) else archive_url
+    if copy is None or copy.must_ask or not copy.is_known:
         return None
     wanted = {reference}
     cited = recognise(reference)
     if cited is not None and cited.original:
         wanted |= {cited.original, *(each.address for each in cited.chain)}
-    passed = [each.address for each in found.chain]
-    return any(is_same_page(a, b) for a in (found.original, *passed) for b in wanted if a)
+    passed = [each.address for each in copy.chain]
+    return any(is_same_page(a, b) for a in (copy.original, *passed) for b in wanted if a)
 
 
 def is_same_page(one: str, other: str) -> bool:
@@ -314,9 +314,9 @@ def _recognise_one(text: str, own: Mapping[str, str]) -> ArchiveUrl | None:
         service = ArchiveService(WEBOID, "Weboid", (origin,), template=f"{own[origin]}://{origin}/page/{{ts}}/{{url}}")
         return _first(service, _compiled(OWN_FORMS), path)
     for service, forms in _by_host().get(host, ()):
-        found = _first(service, forms, path)
-        if found is not None:
-            return found
+        archive_url = _first(service, forms, path)
+        if archive_url is not None:
+            return archive_url
     if host in _by_host():
         return None
     service = ArchiveService(OTHER, "another archive", (origin,))
@@ -351,12 +351,12 @@ def _first(
                 coll=groups.get("coll", "") or service.coll,
                 id=identifier,
             )
-        found = ArchiveUrl(
+        archive_url = ArchiveUrl(
             service.name, original, stamp, address, groups.get("mod", ""), fault or form.fault or service.fault
         )
-        if found.fault is not AddressFault.NOT_WEB:
-            return found
-        left = left or found
+        if archive_url.fault is not AddressFault.NOT_WEB:
+            return archive_url
+        left = left or archive_url
     return left if left is not None and left.original else None
 
 
@@ -416,11 +416,11 @@ def _compiled(forms: tuple[AddressForm, ...]) -> Compiled:
 
 @cache
 def _by_host() -> dict[str, list[tuple[ArchiveService, Compiled]]]:
-    found: dict[str, list[tuple[ArchiveService, Compiled]]] = {}
+    services_by_host: dict[str, list[tuple[ArchiveService, Compiled]]] = {}
     for service in SERVICES.values():
         of_forms = (host for form in service.forms for host in form.hosts)
         for host in dict.fromkeys((*service.hosts, *of_forms)):
             is_own = host in service.hosts
             forms = (form for form in service.forms if (host in form.hosts if form.hosts else is_own))
-            found.setdefault(host, []).append((service, _compiled(tuple(forms))))
-    return found
+            services_by_host.setdefault(host, []).append((service, _compiled(tuple(forms))))
+    return services_by_host

@@ -120,17 +120,17 @@ def _of_page(response: ArchiveResponse, address: str, stamp: str, url: str) -> C
     return CopyCheckResult(CopyVerdict.GOOD, address, stamp)
 
 
-def _moved(seen: CopyCheckResult, address: str, requested: str, own: tuple[str, ...]) -> CopyCheckResult:
+def _moved(check: CopyCheckResult, address: str, requested: str, own: tuple[str, ...]) -> CopyCheckResult:
     """Return the result with the version that was served, when that is another one."""
-    if seen.verdict is not CopyVerdict.GOOD or requested == address:
-        return seen
+    if check.verdict is not CopyVerdict.GOOD or requested == address:
+        return check
     before, after = recognise(address, own=own), recognise(requested, own=own)
     if before is None or after is None or before.address == after.address:
-        return replace(seen, address=before.address if before is not None else address)
+        return replace(check, address=before.address if before is not None else address)
     if not before.timestamp or before.timestamp == after.timestamp:
-        return replace(seen, address=after.address)
+        return replace(check, address=after.address)
     note = f"the version of {after.timestamp} is shown"
-    return CopyCheckResult(CopyVerdict.MOVED, after.address, seen.timestamp or after.timestamp, note)
+    return CopyCheckResult(CopyVerdict.MOVED, after.address, check.timestamp or after.timestamp, note)
 
 
 PERMA_API = "https://api.perma.cc/v1/public/archives/"
@@ -165,9 +165,9 @@ async def resolve_address(client: ArchiveClient, parsed: ArchiveUrl) -> Resolved
         if str(document.get("guid", "")).upper() != identifier[1]:
             raise archive_answers.malformed_answer_error("perma", "it answered for another copy")
         times = (archive_answers.text_value(document, name) for name in ("capture_time", "creation_timestamp"))
-        taken = next(filter(None, times), "")
+        capture_time = next(filter(None, times), "")
         original = _url(archive_answers.text_value(document, "url"))
-        return ResolvedAddress(original, archive_answers.timestamp_of(taken), within.address)
+        return ResolvedAddress(original, archive_answers.timestamp_of(capture_time), within.address)
     response = await client.ask(within.service, ArchiveRequest(within.address, hops=4, is_head_enough=True))
     if response.status in archive_client.NOT_THERE and "memento-datetime" not in response.headers:
         return ResolvedAddress(address=within.address)

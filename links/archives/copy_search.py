@@ -82,8 +82,8 @@ def choose_versions(copies: Iterable[ArchiveMemento], at: datetime | None, now: 
         if not is_good(copy, now):
             versions.setdefault(copy.service, ArchiveMemento(copy.service, "", ""))
             continue
-        there = versions.get(copy.service)
-        if there is None or not there.address or _order(copy, at) < _order(there, at):
+        best = versions.get(copy.service)
+        if best is None or not best.address or _order(copy, at) < _order(best, at):
             versions[copy.service] = copy
     return versions
 
@@ -186,12 +186,12 @@ async def search_copies(
     if remembered is not None and not is_thorough and not is_outdated:
         return CopySearchResult(SearchStep.KEPT, remembered, tuple(stored.values()))
     candidates, troubles, queried = await _gather_copies(archives, url.url, (at, *others), is_thorough=is_thorough)
-    seen: dict[str, CopyCheckResult] = {}
-    chosen = await _choose_verified(archives, url.url, candidates, (at, now), seen)
+    known_checks: dict[str, CopyCheckResult] = {}
+    chosen = await _choose_verified(archives, url.url, candidates, (at, now), known_checks)
     versions = [
         copy
         for day in others
-        for copy in (await _choose_verified(archives, url.url, candidates, (day, now), seen)).values()
+        for copy in (await _choose_verified(archives, url.url, candidates, (day, now), known_checks)).values()
         if copy.address and copy not in chosen.values()
     ]
     step, best = plan_copies(
@@ -261,21 +261,21 @@ async def _choose_verified(
     url: str,
     candidates: Sequence[ArchiveMemento],
     moments: tuple[datetime | None, datetime],
-    seen: dict[str, CopyCheckResult],
+    known_checks: dict[str, CopyCheckResult],
 ) -> dict[str, ArchiveMemento]:
-    """Choose one version of each archive without those that prove bad; `seen` has checks by address."""
+    """Choose one version of each archive without those that prove bad; `known_checks` has checks by address."""
 
     def corrected() -> dict[str, ArchiveMemento]:
-        return choose_versions((_corrected(copy, seen.get(copy.address)) for copy in candidates), *moments)
+        return choose_versions((_corrected(copy, known_checks.get(copy.address)) for copy in candidates), *moments)
 
     def unsure(chosen: dict[str, ArchiveMemento]) -> list[ArchiveMemento]:
-        known = {one.address for one in seen.values() if one.address}
+        known = {one.address for one in known_checks.values() if one.address}
         return [
             copy
             for copy in chosen.values()
             if copy.address
             and copy.service != WEBOID
-            and copy.address not in seen
+            and copy.address not in known_checks
             and copy.address not in known
             and (archives.verifies or copy.status is None)
         ]
@@ -285,17 +285,17 @@ async def _choose_verified(
         if not queried:
             break
         checks = (check_copy(archives.client, each.address, url, own=archives.origins) for each in queried)
-        seen |= dict(zip((each.address for each in queried), await asyncio.gather(*checks), strict=True))
+        known_checks |= dict(zip((each.address for each in queried), await asyncio.gather(*checks), strict=True))
     chosen = corrected()
     return chosen | {copy.service: ArchiveMemento(copy.service, "", "") for copy in unsure(chosen)}
 
 
-def _corrected(copy: ArchiveMemento, seen: CopyCheckResult | None) -> ArchiveMemento:
+def _corrected(copy: ArchiveMemento, check: CopyCheckResult | None) -> ArchiveMemento:
     """Return the copy as it was checked: another version, or an empty one when it is not usable."""
-    if seen is None or seen.verdict is CopyVerdict.UNCLEAR:
+    if check is None or check.verdict is CopyVerdict.UNCLEAR:
         return copy
-    if seen.verdict in (CopyVerdict.GOOD, CopyVerdict.MOVED):
-        return ArchiveMemento(copy.service, seen.address, seen.timestamp or copy.timestamp, 200, copy.mime)
+    if check.verdict in (CopyVerdict.GOOD, CopyVerdict.MOVED):
+        return ArchiveMemento(copy.service, check.address, check.timestamp or copy.timestamp, 200, copy.mime)
     return ArchiveMemento(copy.service, "", "")
 
 

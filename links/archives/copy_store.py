@@ -117,19 +117,19 @@ def copies_of_url(connection: Connection, url_id: int) -> tuple[StoredCopy, ...]
     return tuple(StoredCopy(*row) for row in connection.execute(query))
 
 
-def put_copies(connection: Connection, url_id: int, found: Iterable[ArchiveMemento], day: int) -> int:
+def put_copies(connection: Connection, url_id: int, mementos: Iterable[ArchiveMemento], day: int) -> int:
     """Store a search result, one version of each archive; return the number of changes.
 
     A person's choice is kept, and so is an earlier version where no good one is found now.
     """
-    there = {kept.service: kept for kept in copies_of_url(connection, url_id)}
-    is_locked = any(kept.is_locked for kept in there.values())
+    copies_by_service = {stored.service: stored for stored in copies_of_url(connection, url_id)}
+    is_locked = any(stored.is_locked for stored in copies_by_service.values())
     rows = []
-    for copy in {each.service: each for each in found}.values():
-        kept = there.get(copy.service)
-        if kept is not None and (kept.chosen_by or not copy.address or kept.address == copy.address):
+    for copy in {each.service: each for each in mementos}.values():
+        stored = copies_by_service.get(copy.service)
+        if stored is not None and (stored.chosen_by or not copy.address or stored.address == copy.address):
             continue
-        rows.append(_row(url_id, copy, kept.found_day if kept is not None else day, day, is_locked=is_locked))
+        rows.append(_row(url_id, copy, stored.found_day if stored is not None else day, day, is_locked=is_locked))
     upsert(connection, copies, ("url_id", "service"), rows)
     return len(rows)
 
@@ -138,42 +138,42 @@ def choose_copy(
     connection: Connection, url: UrlRow, choice: CopyChoice, *, day: int, own: Sequence[str] = ()
 ) -> StoredCopy:
     """Store a manual choice of version, or of none (W30); raises CopyLockedError, RefusedAddressError or InputError."""
-    there = copies_of_url(connection, url.id)
-    is_locked = any(kept.is_locked for kept in there)
+    stored_copies = copies_of_url(connection, url.id)
+    is_locked = any(stored.is_locked for stored in stored_copies)
     if is_locked and not choice.is_admin:
         raise CopyLockedError(f"{url.url[:200]} changes all the time, so only administrators choose its version.")
     if choice.address:
         copy = parse_chosen_copy(choice.address, url.url, own=own)
-    elif choice.service in {kept.service for kept in there}:
+    elif choice.service in {stored.service for stored in stored_copies}:
         copy = ArchiveMemento(choice.service, "", "")
     else:
-        known = ", ".join(kept.service for kept in there) or "none"
+        known = ", ".join(stored.service for stored in stored_copies) or "none"
         raise InputError(f"Name the archive whose version is to be deselected; there are copies in: {known}.")
     if choice.service and copy.service != choice.service:
         raise InputError(f"That address belongs to the archive {copy.service}, not to {choice.service[:80]}.")
-    found_day = next((kept.found_day for kept in there if kept.service == copy.service), day)
+    found_day = next((stored.found_day for stored in stored_copies if stored.service == copy.service), day)
     row = _row(url.id, copy, found_day, day, is_locked=is_locked)
     upsert(connection, copies, ("url_id", "service"), [row | {"chosen_by": choice.by}])
-    return next(kept for kept in copies_of_url(connection, url.id) if kept.service == copy.service)
+    return next(stored for stored in copies_of_url(connection, url.id) if stored.service == copy.service)
 
 
 def parse_chosen_copy(address: str, url: str, *, own: Sequence[str] = ()) -> ArchiveMemento:
     """Parse an archive address of a copy of the URL (B07) or without an original; else RefusedAddressError."""
-    found = recognise(address, own=own)
-    if found is None or not found.is_known:
+    archive_url = recognise(address, own=own)
+    if archive_url is None or not archive_url.is_known:
         raise RefusedAddressError(
             f"{address[:200]!r} is not an address of a known archive; docs/how-to/archives.md lists them.",
             reason=AddressRefusal.OTHER_COPY,
         )
-    if not found.is_usable:
+    if not archive_url.is_usable:
         raise RefusedAddressError(
-            f"No copy can be read at {address[:200]!r} ({found.fault}).", reason=AddressRefusal.UNREACHABLE
+            f"No copy can be read at {address[:200]!r} ({archive_url.fault}).", reason=AddressRefusal.UNREACHABLE
         )
-    if is_copy_of(found, url) is False:
+    if is_copy_of(archive_url, url) is False:
         raise RefusedAddressError(
-            f"That is a copy of {found.original[:200]}, not of {url[:200]}.", reason=AddressRefusal.OTHER_COPY
+            f"That is a copy of {archive_url.original[:200]}, not of {url[:200]}.", reason=AddressRefusal.OTHER_COPY
         )
-    return ArchiveMemento(found.service, found.address, found.timestamp)
+    return ArchiveMemento(archive_url.service, archive_url.address, archive_url.timestamp)
 
 
 def lock_copies(connection: Connection, url: UrlRow, *, is_locked: bool, is_admin: bool) -> int:
@@ -191,10 +191,10 @@ def lock_copies(connection: Connection, url: UrlRow, *, is_locked: bool, is_admi
 
 def drop_copy(connection: Connection, url_id: int, service: str) -> bool:
     """Delete the URL's copy in that archive; return False when there was none."""
-    gone = 0
+    count = 0
     for table in (copy_versions, copies):
-        gone = connection.execute(delete(table).where(table.c.url_id == url_id, table.c.service == service)).rowcount
-    return gone > 0
+        count = connection.execute(delete(table).where(table.c.url_id == url_id, table.c.service == service)).rowcount
+    return count > 0
 
 
 def due_copies(connection: Connection, day: int, limit: int) -> list[tuple[UrlRow, StoredCopy]]:
@@ -211,29 +211,29 @@ def due_copies(connection: Connection, day: int, limit: int) -> list[tuple[UrlRo
 
 
 def record_copy_check(
-    connection: Connection, url_id: int, kept: StoredCopy, seen: CopyCheckResult, day: int
+    connection: Connection, url_id: int, stored: StoredCopy, check: CopyCheckResult, day: int
 ) -> CopyCheckEffect:
     """Store a check result: a copy that is missing or an error page is dropped at the second check.
 
     A version that the archive replaces by another one is updated, unless a person chose it.
     """
-    row = (copies.c.url_id == url_id) & (copies.c.service == kept.service)
-    if seen.verdict is CopyVerdict.UNCLEAR:
+    row = (copies.c.url_id == url_id) & (copies.c.service == stored.service)
+    if check.verdict is CopyVerdict.UNCLEAR:
         connection.execute(update(copies).where(row).values(due_day=day + UNCLEAR_DAYS))
         return CopyCheckEffect.UNCLEAR
     values: dict[str, Any] = {"checked_day": day, "due_day": day + VISIT_DAYS, "missed_day": None}
-    if seen.verdict in (CopyVerdict.GOOD, CopyVerdict.MOVED):
-        moved = seen.verdict is CopyVerdict.MOVED and not kept.chosen_by
+    if check.verdict in (CopyVerdict.GOOD, CopyVerdict.MOVED):
+        moved = check.verdict is CopyVerdict.MOVED and not stored.chosen_by
         if moved:
-            values |= {"address": seen.address, "timestamp": seen.timestamp}
+            values |= {"address": check.address, "timestamp": check.timestamp}
         connection.execute(update(copies).where(row).values(values))
         return CopyCheckEffect.MOVED if moved else CopyCheckEffect.GOOD
-    if kept.missed_day is None or day - kept.missed_day < SECOND_LOOK_DAYS:
-        missed = day if kept.missed_day is None else kept.missed_day
+    if stored.missed_day is None or day - stored.missed_day < SECOND_LOOK_DAYS:
+        missed = day if stored.missed_day is None else stored.missed_day
         values |= {"missed_day": missed, "due_day": missed + SECOND_LOOK_DAYS}
         connection.execute(update(copies).where(row).values(values))
         return CopyCheckEffect.MISSED
-    drop_copy(connection, url_id, kept.service)
+    drop_copy(connection, url_id, stored.service)
     return CopyCheckEffect.DROPPED
 
 
@@ -255,28 +255,28 @@ def urls_without_copy(connection: Connection, day: int, limit: int, *, living: b
 
     Includes links whose copies were chosen before a page cited them on another day.
     """
-    found = _without(connection, day, limit, _DEAD)
-    if len(found) < limit:
-        found += _never_alive(connection, day, limit - len(found))
-    if living and len(found) < limit:
-        found += _without(connection, day, limit - len(found), _LIVING)
-    return found
+    url_rows = _without(connection, day, limit, _DEAD)
+    if len(url_rows) < limit:
+        url_rows += _never_alive(connection, day, limit - len(url_rows))
+    if living and len(url_rows) < limit:
+        url_rows += _without(connection, day, limit - len(url_rows), _LIVING)
+    return url_rows
 
 
 def _never_alive(connection: Connection, day: int, limit: int) -> list[UrlRow]:
     """Return links without a copy that no check found alive: they may have been dead for years."""
-    after, found = 0, list[UrlRow]()
-    while len(found) < limit:
+    after, url_rows = 0, list[UrlRow]()
+    while len(url_rows) < limit:
         batch = _without(connection, day, _AT_ONCE, _DYING, after=after)
         if not batch:
             break
         after = batch[-1].id
-        found += [
+        url_rows += [
             each
             for each in batch
             if all(verdict_of(run.code) != CheckVerdict.OK for run in unpack_history(each.history))
         ]
-    return found[:limit]
+    return url_rows[:limit]
 
 
 def _without(connection: Connection, day: int, limit: int, states: str, *, after: int = 0) -> list[UrlRow]:
@@ -294,12 +294,12 @@ def _without(connection: Connection, day: int, limit: int, states: str, *, after
     return [row_of(row) for row in connection.execute(query)]
 
 
-def put_versions(connection: Connection, url_id: int, found: Iterable[ArchiveMemento], day: int) -> None:
+def put_versions(connection: Connection, url_id: int, mementos: Iterable[ArchiveMemento], day: int) -> None:
     """Store further versions for citations of other days (B06), except where a person chose one."""
     by_person = {each.service for each in copies_of_url(connection, url_id) if each.chosen_by}
     rows = [
         {"url_id": url_id, "service": copy.service, "address": address, "timestamp": copy.timestamp, "found_day": day}
-        for address, copy in {each.address: each for each in found}.items()
+        for address, copy in {each.address: each for each in mementos}.items()
         if copy.service not in by_person
     ]
     upsert(connection, copy_versions, ("url_id", "service", "address"), rows)
@@ -307,19 +307,19 @@ def put_versions(connection: Connection, url_id: int, found: Iterable[ArchiveMem
 
 def citable_copies(connection: Connection, url_id: int) -> tuple[StoredCopy, ...]:
     """Return the URL's copies including the versions for other days; one copy of each version."""
-    chosen = {kept.service: kept for kept in copies_of_url(connection, url_id)}
+    chosen = {stored.service: stored for stored in copies_of_url(connection, url_id)}
     query = (
         select(copy_versions)
         .where(copy_versions.c.url_id == url_id)
         .order_by(copy_versions.c.service, copy_versions.c.timestamp)
     )
-    found = list(chosen.values())
+    all_copies = list(chosen.values())
     for row in connection.execute(query):
-        kept = chosen.get(row.service)
-        if kept is None or kept.chosen_by or kept.address == row.address:
+        stored = chosen.get(row.service)
+        if stored is None or stored.chosen_by or stored.address == row.address:
             continue
-        found.append(kept._replace(address=row.address, timestamp=row.timestamp))
-    return tuple(found)
+        all_copies.append(stored._replace(address=row.address, timestamp=row.timestamp))
+    return tuple(all_copies)
 
 
 def keep_proposed_copy(
@@ -329,20 +329,20 @@ def keep_proposed_copy(
 
     Proposals are unauthenticated, so an existing choice is kept. Raises RefusedAddressError, CopyLockedError (W31).
     """
-    found = recognise(address, own=own)
-    if found is None or not found.is_known:
+    archive_url = recognise(address, own=own)
+    if archive_url is None or not archive_url.is_known:
         return ""
     copy = parse_chosen_copy(address, url.url, own=own)
-    there = {kept.service: kept for kept in copies_of_url(connection, url.id)}
-    if any(kept.is_locked for kept in there.values()):
+    copies_by_service = {stored.service: stored for stored in copies_of_url(connection, url.id)}
+    if any(stored.is_locked for stored in copies_by_service.values()):
         raise CopyLockedError(f"{url.url[:200]} changes all the time, so its version is not chosen by hand.")
-    if copy.service not in there or not there[copy.service].address:
+    if copy.service not in copies_by_service or not copies_by_service[copy.service].address:
         put_copies(connection, url.id, [copy], day_of(now))
     return copy.service
 
 
 def _row(url_id: int, copy: ArchiveMemento, found_day: int, day: int, *, is_locked: bool) -> dict[str, Any]:
-    kept = StoredCopy(copy.service, copy.address, copy.timestamp, found_day, day, "", is_locked, None)
+    stored = StoredCopy(copy.service, copy.address, copy.timestamp, found_day, day, "", is_locked, None)
     # Not checked yet; spread, so that a search of many URLs does not cause a burst a quarter later.
     due_day = day + VISIT_DAYS - url_id % 14 if copy.address else None
-    return {"url_id": url_id, **kept._asdict(), "due_day": due_day}
+    return {"url_id": url_id, **stored._asdict(), "due_day": due_day}

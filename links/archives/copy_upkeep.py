@@ -39,7 +39,7 @@ class CopyVisit:
     """Check of one copy."""
 
     url: UrlRow
-    kept: StoredCopy  # the checked copy
+    copy: StoredCopy  # the checked one
     visit: CopyCheckEffect  # the effect on the registry
     seen: CopyCheckResult
 
@@ -57,20 +57,20 @@ async def check_due_copies(
     with store.reading() as rows:
         waiting = copy_store.due_copies(rows, day_of(now), limit)
     services: defaultdict[str, list[tuple[UrlRow, StoredCopy]]] = defaultdict(list)
-    for url, kept in waiting:
-        services[kept.service].append((url, kept))
+    for url, copy in waiting:
+        services[copy.service].append((url, copy))
 
     async def at_one(copies: list[tuple[UrlRow, StoredCopy]]) -> list[CopyVisit]:
-        seen = []
-        for url, kept in copies:
-            seen.append(await check_copy(client, kept.address, url.url, own=own))
+        checks = []
+        for url, copy in copies:
+            checks.append(await check_copy(client, copy.address, url.url, own=own))
             on_check(1)
-        if len(seen) >= ALL_GONE and all(one.verdict in _LOST for one in seen):
-            seen = [CopyCheckResult(CopyVerdict.UNCLEAR, note=_DOWN) for _ in seen]
+        if len(checks) >= ALL_GONE and all(one.verdict in _LOST for one in checks):
+            checks = [CopyCheckResult(CopyVerdict.UNCLEAR, note=_DOWN) for _ in checks]
         with store.writing() as rows:
             return [
-                CopyVisit(url, kept, copy_store.record_copy_check(rows, url.id, kept, one, day_of(now)), one)
-                for (url, kept), one in zip(copies, seen, strict=True)
+                CopyVisit(url, copy, copy_store.record_copy_check(rows, url.id, copy, one, day_of(now)), one)
+                for (url, copy), one in zip(copies, checks, strict=True)
             ]
 
     done = await asyncio.gather(*(at_one(copies) for copies in services.values()))
@@ -173,13 +173,13 @@ async def _search_elsewhere(
 ) -> MirrorResult:
     """Search archives for a link that we could not capture, after the request to archive it."""
     # Treated as dead, so that no archive is asked again to capture it; our own copies are not mirrors.
-    seen = url._replace(state=LinkState.DEAD)
+    dead_url = url._replace(state=LinkState.DEAD)
     asking = replace(archives, saver=None, own=lambda _url, _at: None)
     with store.reading() as rows:
         uses = cited_uses(rows, url.id)
     written = [each.access_day for each in uses if each.access_day is not None]
     days = citation_days(written, [each.first_day for each in uses if each.access_day is None], now)
-    search = await search_copies(store, asking, seen, now=now, days=days, is_thorough=True)
+    search = await search_copies(store, asking, dead_url, now=now, days=days, is_thorough=True)
     if search.best is not None:
         return MirrorResult(url.url, MirrorOutcome.FOUND, search.best)
     note = "; ".join([*search.troubles, *([saved.reason] if saved is not None else [])])

@@ -66,35 +66,35 @@ _CLASSES = {
 _OTHERS = frozenset({PageClass.CHALLENGE, PageClass.PARKED})
 
 
-def result_of_visit(seen: VisitSummary) -> CheckResult:
+def result_of_visit(visit: VisitSummary) -> CheckResult:
     """Convert a visit to a check result; UNDECIDED for one ended by a rule, our error, or the recorder's TLS."""
-    final_url = seen.final_url if seen.final_url != seen.url else ""
-    is_skipped = seen.outcome is VisitOutcome.SKIPPED
-    if is_skipped or (seen.outcome is VisitOutcome.FAILED and seen.status is None):
-        is_recorders = (final_url or seen.url).startswith("https:") and seen.reason.startswith(_RECORDERS)
-        found = [] if is_skipped or is_recorders else [each for each in _FAILURES if seen.reason.startswith(each)]
-        failure = _FAILURES[max(found, key=len)] if found else StatusCode.NONE
+    final_url = visit.final_url if visit.final_url != visit.url else ""
+    is_skipped = visit.outcome is VisitOutcome.SKIPPED
+    if is_skipped or (visit.outcome is VisitOutcome.FAILED and visit.status is None):
+        is_recorders = (final_url or visit.url).startswith("https:") and visit.reason.startswith(_RECORDERS)
+        prefixes = [] if is_skipped or is_recorders else [each for each in _FAILURES if visit.reason.startswith(each)]
+        failure = _FAILURES[max(prefixes, key=len)] if prefixes else StatusCode.NONE
         return CheckResult(
             code=failure,
-            verdict=CheckVerdict.FAILING if found else CheckVerdict.UNDECIDED,
+            verdict=CheckVerdict.FAILING if prefixes else CheckVerdict.UNDECIDED,
             how=CheckMethod.BROWSER,
             final_url=final_url,
-            note=f"browser: {seen.reason}",
+            note=f"browser: {visit.reason}",
             whole_host=failure in _OF_ALL_URLS,
         )
-    status = seen.status if seen.status is not None else 200  # a document that a script wrote
+    status = visit.status if visit.status is not None else 200  # a document that a script wrote
     code, verdict = code_of_http(status), verdict_of(code_of_http(status))
-    evidence = "; ".join(seen.evidence[:2])
-    note = f"{seen.page_class}: {evidence}" if evidence else ""
-    judged = _CLASSES.get(seen.page_class)
-    is_decided_by_status = (verdict is CheckVerdict.GONE and seen.page_class not in _OTHERS) or (
-        status >= 400 and seen.page_class is PageClass.NEAR_EMPTY
+    evidence = "; ".join(visit.evidence[:2])
+    note = f"{visit.page_class}: {evidence}" if evidence else ""
+    judged = _CLASSES.get(visit.page_class)
+    is_decided_by_status = (verdict is CheckVerdict.GONE and visit.page_class not in _OTHERS) or (
+        status >= 400 and visit.page_class is PageClass.NEAR_EMPTY
     )
     if judged is not None and not is_decided_by_status:
         code, verdict = judged
-        note = note or str(seen.page_class)
+        note = note or str(visit.page_class)
     return CheckResult(
-        *(code, verdict, CheckMethod.BROWSER), http=seen.status, final_url=final_url, note=note, mime=seen.mime
+        *(code, verdict, CheckMethod.BROWSER), http=visit.status, final_url=final_url, note=note, mime=visit.mime
     )
 
 
@@ -191,22 +191,22 @@ def compare_with_copy(
     finding: CheckResult, then: PageText, now: PageText, *, ask: Callable[[], DriftEvidence] = DriftEvidence
 ) -> tuple[CheckResult, PageLikeness]:
     """Compare a good result with the copy: unchanged, DEVIATED, or USURPED; `ask` where inconclusive."""
-    found = page_likeness(then, now)
+    likeness = page_likeness(then, now)
     if finding.verdict is not CheckVerdict.OK:
-        return finding, found
-    if not found.is_settled:
-        found = replace(found, evidence=ask())
-    finding = replace(finding, similarity=found.percent)
-    if found.verdict is CheckVerdict.OK:
-        return finding, found
-    if found.usurper_words:
-        note = f"usurped: {', '.join(found.usurper_words[:5])}"
-    elif found.text is None:
+        return finding, likeness
+    if not likeness.is_settled:
+        likeness = replace(likeness, evidence=ask())
+    finding = replace(finding, similarity=likeness.percent)
+    if likeness.verdict is CheckVerdict.OK:
+        return finding, likeness
+    if likeness.usurper_words:
+        note = f"usurped: {', '.join(likeness.usurper_words[:5])}"
+    elif likeness.text is None:
         note = "deviated: another picture and another title"
     else:
-        note = f"deviated: {found.percent} % of the copy's text"
-    code = StatusCode.PARKED if found.usurper_words else StatusCode.OTHER_CONTENT
-    return replace(finding, code=code, verdict=found.verdict, note=note), found
+        note = f"deviated: {likeness.percent} % of the copy's text"
+    code = StatusCode.PARKED if likeness.usurper_words else StatusCode.OTHER_CONTENT
+    return replace(finding, code=code, verdict=likeness.verdict, note=note), likeness
 
 
 def hijack_words(face: PageText) -> tuple[str, ...]:
@@ -225,7 +225,7 @@ def _hijack_expression() -> re.Pattern[str]:
 
 
 def _words(text: str) -> list[str]:
-    spaced = _UNSPACED.sub(lambda found: f" {found[0]} ", text[:_TEXT_LIMIT_CHARS].casefold())
+    spaced = _UNSPACED.sub(lambda match: f" {match[0]} ", text[:_TEXT_LIMIT_CHARS].casefold())
     return _WORD.findall(spaced)
 
 

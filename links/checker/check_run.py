@@ -66,7 +66,7 @@ class CheckTally:
     """Progress of a run."""
 
     due: int = 0  # URLs that were due at its beginning
-    kept: int = 0  # checks whose results are stored
+    stored: int = 0  # checks whose results are stored
     states: Counter[LinkState] = field(default_factory=Counter)  # … by resulting state
     inferred: int = 0  # … without a request
     put_off: int = 0  # URLs whose hosts requested a delay
@@ -75,7 +75,7 @@ class CheckTally:
     is_complete: bool = False  # everything that was due was checked
 
 
-OnKept = Callable[[Sequence[RecordedResult], CheckTally], None]
+OnSave = Callable[[Sequence[RecordedResult], CheckTally], None]
 
 
 _LOG = logging.getLogger(__name__)
@@ -94,14 +94,14 @@ _TRUST_S = 60.0  # after an answer our network counts as up for this long
 class CheckRun:
     """Single check run. Not reusable."""
 
-    def __init__(self, context: CheckContext, plan: CheckPlan, *, on_kept: OnKept | None = None) -> None:
-        """Create a run; `on_kept` is called with stored results."""
+    def __init__(self, context: CheckContext, plan: CheckPlan, *, on_save: OnSave | None = None) -> None:
+        """Create a run; `on_save` is called with stored results."""
         self.tally = CheckTally()
         self._context = context
         self._plan = plan
         self._connections = plan.connections
         self._rules = replace(plan.rules, settings=lambda url, key: context.marks.current().setting(url, key))
-        self._on_kept = on_kept
+        self._on_save = on_save
         self._polled_at = -math.inf
         room = min(max(plan.connections * 20, 2 * plan.host_room), _ROOM)
         self._table: Table = Timetable(gaps=context.turns.gaps, room=room, host_room=plan.host_room, tries=_TRIES)
@@ -144,18 +144,18 @@ class CheckRun:
                 gaps.begin_slowly(host)
             gaps.learned_day = today
         if named is None:
-            made = await self._context.registry.write(
+            row = await self._context.registry.write(
                 lambda rows: check_schedule.begin_run(rows, self._plan.part, horizon=today, now=now)
             )
             self._feed.begin(today)
         else:
-            made = await self._context.registry.write(
+            row = await self._context.registry.write(
                 lambda rows: check_schedule.new_run(rows, check_schedule.NAMED_RUN, len(named), now=now)
             )
             self._feed.begin_named(named)
-        self.tally.due = made.due - made.done
+        self.tally.due = row.due - row.done
         self._writer = ResultWriter(
-            *(self._context.registry, self._rules, self._context.leases, made), horizon=today, on_kept=self._note_stored
+            *(self._context.registry, self._rules, self._context.leases, row), horizon=today, on_save=self._note_stored
         )
         # Feed, check, store and renew the leases concurrently; the first failure ends all.
         try:
@@ -179,7 +179,7 @@ class CheckRun:
         self.tally.active = self.tally.waiting = 0
         if self.tally.is_complete:
             await self._context.registry.write(
-                lambda rows: check_schedule.end_run(rows, made.id, now=self._context.clock.now())
+                lambda rows: check_schedule.end_run(rows, row.id, now=self._context.clock.now())
             )
             if not self._is_named:
                 ended = day_of(self._context.clock.now())
@@ -377,7 +377,7 @@ class CheckRun:
         tally = self.tally
         for url, outcome in batch:
             self._feed.release(url)
-            tally.kept += isinstance(outcome, UrlCheckResult)
+            tally.stored += isinstance(outcome, UrlCheckResult)
             tally.put_off += isinstance(outcome, int)
         tally.active = len(self._active)
         tally.waiting = self._writer.waiting if self._writer is not None else 0
@@ -386,8 +386,8 @@ class CheckRun:
             tally.inferred += each.finding.how is CheckMethod.INFERRED
         self._feed_wanted.set()
         self._changed.set()
-        if self._on_kept is not None:
-            self._on_kept(booked, tally)
+        if self._on_save is not None:
+            self._on_save(booked, tally)
 
 
 def _nothing(note: str) -> CheckResult:

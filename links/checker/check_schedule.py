@@ -139,23 +139,23 @@ class CheckRunRow(NamedTuple):
 def begin_run(connection: Connection, part: HostShare, *, horizon: int, now: datetime) -> CheckRunRow:
     """Return the share's open run, or create one."""
     left = due_urls.count_due(connection, part, horizon)
-    found = connection.execute(
+    open_run = connection.execute(
         select(passes)
         .where(passes.c.part == str(part), passes.c.ended.is_(None))
         .order_by(passes.c.started.desc())
         .limit(1)
     ).first()
-    if found is None:
+    if open_run is None:
         return new_run(connection, str(part), left, now=now)
-    whole = found.done + left
-    connection.execute(update(passes).where(passes.c.id == found.id).values(due=whole))
-    return CheckRunRow(*found)._replace(due=whole)
+    whole = open_run.done + left
+    connection.execute(update(passes).where(passes.c.id == open_run.id).values(due=whole))
+    return CheckRunRow(*open_run)._replace(due=whole)
 
 
 def new_run(connection: Connection, part: str, count: int, *, now: datetime) -> CheckRunRow:
     """Create a run over that many URLs of the share, or `NAMED_RUN`."""
-    made = insert(passes).values(part=part, started=int(now.timestamp()), due=count).returning(*passes.c)
-    return CheckRunRow(*connection.execute(made).one())
+    statement = insert(passes).values(part=part, started=int(now.timestamp()), due=count).returning(*passes.c)
+    return CheckRunRow(*connection.execute(statement).one())
 
 
 def end_run(connection: Connection, pass_id: int, *, now: datetime) -> None:
@@ -167,29 +167,29 @@ def count_states(connection: Connection, *, day: int) -> list[dict[str, int]]:
     """Return the rows of `state_counts` for that day, from all URLs (seconds for millions); none when it has some."""
     if connection.execute(select(state_counts.c.day).where(state_counts.c.day == day).limit(1)).first() is not None:
         return []
-    found = connection.execute(select(urls.c.state, func.count()).group_by(urls.c.state))
-    return [{"day": day, "state": state, "links": links} for state, links in found]
+    rows = connection.execute(select(urls.c.state, func.count()).group_by(urls.c.state))
+    return [{"day": day, "state": state, "links": links} for state, links in rows]
 
 
 def states_by_day(connection: Connection, *, since: int) -> dict[int, dict[LinkState, int]]:
     """Return the counted links by day from `since` on and by state, the oldest day first."""
     table = state_counts
-    found: dict[int, dict[LinkState, int]] = {}
+    counts_by_day: dict[int, dict[LinkState, int]] = {}
     query = select(table).where(table.c.day >= since).order_by(table.c.day, table.c.state)
     for day, state, links in connection.execute(query):
-        found.setdefault(day, {})[LinkState(state)] = links
-    return found
+        counts_by_day.setdefault(day, {})[LinkState(state)] = links
+    return counts_by_day
 
 
 def latest_runs(connection: Connection, *, limit: int) -> list[CheckRunRow]:
     """Return the newest runs first, without those over named URLs."""
-    found = connection.execute(
+    rows = connection.execute(
         select(passes)
         .where(passes.c.part != NAMED_RUN)
         .order_by(passes.c.started.desc(), passes.c.id.desc())
         .limit(limit)
     )
-    return [CheckRunRow(*row) for row in found]
+    return [CheckRunRow(*row) for row in rows]
 
 
 def checks_per_s(rows: list[CheckRunRow], *, now: datetime) -> float | None:

@@ -15,7 +15,7 @@ from core.config.settings import LinksSettings, Settings
 from core.errors import BadUrlError, ConfigError, TransientError, WeboidError
 from core.urls import host_of
 from links.check_history import day_of
-from links.checker.check_run import CheckContext, CheckPlan, CheckRun, CheckTally, OnKept
+from links.checker.check_run import CheckContext, CheckPlan, CheckRun, CheckTally, OnSave
 from links.checker.due_urls import ALL_HOSTS, HostShare, LeaseHeldError, next_due_day
 from links.checker.host_turns import HostTurns
 from links.checker.http_probe import HttpProber
@@ -243,7 +243,7 @@ async def check_continuously(
     stop: asyncio.Event,
     *,
     between: Callable[[CheckTally], Awaitable[None]],
-    on_kept: OnKept | None = None,
+    on_save: OnSave | None = None,
     idle_s: float = IDLE_S,
 ) -> None:
     """Run check runs until `stop`, with the tasks of `between` after each.
@@ -253,7 +253,7 @@ async def check_continuously(
     backoff = ExponentialBackoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
     while not stop.is_set():
         try:
-            tally = await CheckRun(context, plan, on_kept=on_kept).run(stop)
+            tally = await CheckRun(context, plan, on_save=on_save).run(stop)
             backoff.reset()
             async with context.leases.renewed():
                 await between(tally)

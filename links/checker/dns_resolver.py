@@ -43,11 +43,11 @@ _ROOT = "."
 
 def read_hosts(path: Path = _HOSTS_FILE) -> dict[str, Addresses]:
     """Parse a hosts file into addresses by name; invalid lines are skipped."""
-    found: dict[str, Addresses] = {}
+    addresses_by_name: dict[str, Addresses] = {}
     try:
         text = path.read_text("utf-8", "replace")
     except OSError:
-        return found
+        return addresses_by_name
     for line in text.splitlines():
         words = line.partition("#")[0].split()
         try:
@@ -56,8 +56,8 @@ def read_hosts(path: Path = _HOSTS_FILE) -> dict[str, Addresses]:
             continue
         for name in words[1:]:
             key = name.lower().removesuffix(".")
-            found[key] = (*found.get(key, ()), address)
-    return found
+            addresses_by_name[key] = (*addresses_by_name.get(key, ()), address)
+    return addresses_by_name
 
 
 class DnsResolver:
@@ -107,21 +107,21 @@ class DnsResolver:
     async def _look_up(self, host: str) -> LookupResult:
         try:
             async with self._room:
-                found = await self._both(host)
+                outcome = await self._both(host)
                 # An answer counts unless our own name server is at fault.
-                if not isinstance(found, NoAnswerError):
-                    if set(found) <= await self._known_lies():
-                        found = NoAnswerError(FetchFailure.DNS_LIES)
-                elif found.trouble in _MAY_BE_OURS and not await self._server_works():
-                    found = NoAnswerError(FetchFailure.DNS_OURS, found.trouble)
+                if not isinstance(outcome, NoAnswerError):
+                    if set(outcome) <= await self._known_lies():
+                        outcome = NoAnswerError(FetchFailure.DNS_LIES)
+                elif outcome.trouble in _MAY_BE_OURS and not await self._server_works():
+                    outcome = NoAnswerError(FetchFailure.DNS_OURS, outcome.trouble)
             # Running out of file descriptors is no evidence about the host.
-            if not isinstance(found, NoAnswerError) or found.trouble is not FetchFailure.NO_FILES:
-                lifetime = NOT_FOUND_S if isinstance(found, NoAnswerError) else FOUND_S
+            if not isinstance(outcome, NoAnswerError) or outcome.trouble is not FetchFailure.NO_FILES:
+                lifetime = NOT_FOUND_S if isinstance(outcome, NoAnswerError) else FOUND_S
                 self._known.pop(host, None)  # so that it goes to the end, as the newest
                 if len(self._known) >= CACHE_SIZE:
                     del self._known[next(iter(self._known))]
-                self._known[host] = (self._monotonic() + lifetime, found)
-            return found
+                self._known[host] = (self._monotonic() + lifetime, outcome)
+            return outcome
         finally:
             del self._running[host]
 
@@ -218,8 +218,8 @@ def _class_of(error: Exception) -> FetchFailure:
     return FetchFailure.DNS_BROKEN
 
 
-def _or_raise(found: LookupResult) -> Addresses:
-    if isinstance(found, NoAnswerError):
+def _or_raise(outcome: LookupResult) -> Addresses:
+    if isinstance(outcome, NoAnswerError):
         # A fresh one: an exception that is raised twice grows its traceback.
-        raise NoAnswerError(found.trouble, found.detail)
-    return found
+        raise NoAnswerError(outcome.trouble, outcome.detail)
+    return outcome

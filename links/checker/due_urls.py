@@ -62,8 +62,8 @@ ALL_HOSTS = HostShare(1, 1)
 
 def parse_host_share(text: str) -> HostShare:
     """Parse a share ``i/n``; InputError when it is not valid."""
-    found = _TEXT.fullmatch(text.strip())
-    number, count = (int(found[1]), int(found[2])) if found else (0, 0)
+    match = _TEXT.fullmatch(text.strip())
+    number, count = (int(match[1]), int(match[2])) if match else (0, 0)
     if not 1 <= number <= count <= BUCKETS:
         raise InputError(
             f"{text[:40]!r} is not a part: write i/n, such as 1/4, with i from 1 to n and n up to {BUCKETS}."
@@ -113,11 +113,11 @@ def take_check_lease(connection: Connection, part: HostShare, holder: str, *, no
         # Two concurrent readers would both see a free part.
         connection.execute(text("LOCK TABLE link_leases IN SHARE ROW EXCLUSIVE MODE"))
     for row in connection.execute(select(leases)).all():
-        there = CheckLease(parse_host_share(row.part), row.holder, row.fence)
-        if not there.part.overlaps(part) or there.holder == holder:
+        lease = CheckLease(parse_host_share(row.part), row.holder, row.fence)
+        if not lease.part.overlaps(part) or lease.holder == holder:
             continue
         if row.until > now:
-            raise LeaseHeldError(part, there, row.until)
+            raise LeaseHeldError(part, lease, row.until)
         connection.execute(delete(leases).where(leases.c.part == row.part))
     # Past what any removed lease can have had: the clock continues where numbers were skipped.
     fence = max((connection.execute(select(func.max(leases.c.fence))).scalar_one() or 0) + 1, now)
@@ -181,8 +181,8 @@ def due_urls_of_host(
         .order_by(urls.c.due_day)
         .limit(limit + len(passing))
     )
-    found = [row for row in rows if row.id not in passing]
-    return [row_of(row) for row in found[:limit]]
+    due_rows = [row for row in rows if row.id not in passing]
+    return [row_of(row) for row in due_rows[:limit]]
 
 
 def set_due_day(connection: Connection, ids: Sequence[int], day: int = URGENT_DAY) -> None:
@@ -260,11 +260,11 @@ def links_awaiting_browser(connection: Connection, *, limit: int) -> list[Awaiti
         .order_by(urls.c.opinion_day, urls.c.key)
         .limit(limit)
     )
-    found = []
+    links = []
     for row in connection.execute(query):
         url = row_of(row).url
         since = datetime.combine(date_of(row.opinion_day), time(), UTC)
         if row.last_check is not None:
             since = max(since, datetime.fromtimestamp(row.last_check, UTC))
-        found.append(AwaitingLink(row.id, url, since, row.spelling or url))
-    return found
+        links.append(AwaitingLink(row.id, url, since, row.spelling or url))
+    return links

@@ -87,8 +87,8 @@ class HostTurns:
         """Wait until a request to the canonical host is allowed. Only within `run`."""
         active = _ACTIVE_CHECK.get()
         self._let_go(active)
-        there = self._hosts.get(host)
-        if there is None:
+        queue = self._hosts.get(host)
+        if queue is None:
             if len(self._hosts) >= _FORGET_AT:
                 now = self._monotonic()
                 self._hosts = {
@@ -96,23 +96,23 @@ class HostTurns:
                     for name, each in self._hosts.items()
                     if each.is_taken or each.waiting or each.free_at > now
                 }
-            there = self._hosts[host] = _HostQueue()
-        ahead = len(there.waiting) + there.is_taken
-        wait_s = max(there.free_at - self._monotonic(), 0.0) + ahead * self.gaps.of(host)
+            queue = self._hosts[host] = _HostQueue()
+        ahead = len(queue.waiting) + queue.is_taken
+        wait_s = max(queue.free_at - self._monotonic(), 0.0) + ahead * self.gaps.of(host)
         if self._closed or wait_s > self._longest_wait_s:
             self._end(active)
             await asyncio.sleep(0)  # it is cancelled here
         self._waiting.add(active)
         self.parked += 1
         try:
-            if there.is_taken:
+            if queue.is_taken:
                 handed = asyncio.get_running_loop().create_future()
-                there.waiting.append((active, handed))
+                queue.waiting.append((active, handed))
                 self.on_parked()
                 await handed
             else:
-                there.is_taken, active.host = True, host
-            left = there.free_at - self._monotonic()
+                queue.is_taken, active.host = True, host
+            left = queue.free_at - self._monotonic()
             if left > 0:
                 self.on_parked()
                 await asyncio.sleep(left + _TIMER_S)
@@ -172,15 +172,15 @@ class HostTurns:
         host, active.host = active.host, ""
         if not host:
             return
-        there = self._hosts[host]
-        there.free_at = self._monotonic() + self.gaps.of(host)
-        while there.waiting:
-            following, handed = there.waiting.popleft()
+        queue = self._hosts[host]
+        queue.free_at = self._monotonic() + self.gaps.of(host)
+        while queue.waiting:
+            following, handed = queue.waiting.popleft()
             if not handed.done():
                 following.host = host
                 handed.set_result(None)
                 return
-        there.is_taken = False
+        queue.is_taken = False
 
     def _end(self, active: ActiveCheck) -> None:
         active.is_crowded = True

@@ -275,9 +275,9 @@ async def exchange(way: HostConnection, request: bytes, *, limit_s: float) -> Ht
 
 async def _read_head(reader: asyncio.StreamReader, buffer: bytearray) -> tuple[LenientHead | None, bytearray | None]:
     """Read the head (None: there is none), and the body's first bytes (None: the peer closed)."""
-    seen = interim = 0
+    offset = interim = 0
     while True:
-        end = end_of_head(buffer, seen)
+        end = end_of_head(buffer, offset)
         if end or len(buffer) >= HEAD_BYTES:
             head = parse_head(bytes(buffer[: end or HEAD_BYTES]))
             if head is None or not _is_interim(head.status) or not end:
@@ -286,9 +286,9 @@ async def _read_head(reader: asyncio.StreamReader, buffer: bytearray) -> tuple[L
             if interim > INTERIM:
                 raise NoAnswerError(FetchFailure.NO_HTTP, "only interim answers")
             del buffer[:end]
-            seen = 0
+            offset = 0
             continue
-        seen = len(buffer)
+        offset = len(buffer)
         piece = await reader.read(_PIECE)
         if not piece:
             return None, None

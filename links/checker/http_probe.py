@@ -240,21 +240,21 @@ class HttpProber:
         return await self._otherwise(url, trace, finding, budget)
 
     async def _otherwise(
-        self, url: str, trace: ProbeTrace, found: CheckResult, budget: ProbeBudget
+        self, url: str, trace: ProbeTrace, first_finding: CheckResult, budget: ProbeBudget
     ) -> tuple[ProbeTrace, CheckResult]:
         """Return the result, or that of the other scheme where only that works (W47)."""
         if trace.hops or trace.trouble not in _TRY_OTHER_SCHEME:
-            return trace, found
+            return trace, first_finding
         target = request_target(url)
         if target.port or budget.left_s <= 0:
-            return trace, found
+            return trace, first_finding
         scheme = "http" if target.scheme == "https" else "https"
         other = f"{scheme}{url.removeprefix(target.scheme)}"
         beside = await self._chain(other, CheckMethod.GET, budget)
         finding = judge_trace(beside, self._clock.now())
         if finding.verdict is not CheckVerdict.OK:
             # The host answers, so it is not down: its other URLs may be fine.
-            return trace, found if beside.answer is None else replace(found, whole_host=False)
+            return trace, first_finding if beside.answer is None else replace(first_finding, whole_host=False)
         return trace, replace(
             finding,
             code=StatusCode.OTHER_SCHEME,
@@ -282,8 +282,8 @@ class HttpProber:
             return finding
         return replace(finding, code=StatusCode.SOFT_404, verdict=CheckVerdict.SUSPECT, note=f"soft 404: {why}")
 
-    async def _chain(self, url: str, how: CheckMethod, budget: ProbeBudget) -> ProbeTrace:
-        chain = RedirectChain(ProbeTrace(url, how))
+    async def _chain(self, url: str, method: CheckMethod, budget: ProbeBudget) -> ProbeTrace:
+        chain = RedirectChain(ProbeTrace(url, method))
         try:
             while True:
                 answer, fault = await self._ask(chain.next_url(), chain, budget)

@@ -87,7 +87,7 @@ class ControlChecks:
         self._position += CONTROLS
         controls = (known[start:] + known[:start])[:CONTROLS]
         looks = (self.turns.run(self.prober.probe(url, get_only=True)) for url in controls)
-        return any(found is not None and not is_silent(found) for found in await asyncio.gather(*looks))
+        return any(finding is not None and not is_silent(finding) for finding in await asyncio.gather(*looks))
 
 
 def control_urls(connection: Connection) -> list[str]:

@@ -152,8 +152,8 @@ def record_results(
             rounds.append({})
         rounds[number][result.url_id] = result
         placed[result.url_id] = number
-    found = (_book_once(connection, list(batch.values()), rules) for batch in rounds)
-    return [each for booked in found for each in booked]
+    booked_rounds = (_book_once(connection, list(batch.values()), rules) for batch in rounds)
+    return [each for booked in booked_rounds for each in booked]
 
 
 def advance_run(connection: Connection, pass_id: int, batch: int, done: int) -> bool:

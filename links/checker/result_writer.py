@@ -105,7 +105,7 @@ class ResultWriter:
     made: CheckRunRow
     _: KW_ONLY
     horizon: int
-    on_kept: Callable[[Sequence[CheckOutcome], list[RecordedResult]], None]  # is called with what was stored
+    on_save: Callable[[Sequence[CheckOutcome], list[RecordedResult]], None]  # is called with what was stored
 
     def __post_init__(self) -> None:
         self._number = self.made.batch
@@ -149,7 +149,7 @@ class ResultWriter:
             self._under_way = len(batch)
             booked = await self._write(batch)
             self._under_way = 0
-            self.on_kept(batch, booked)
+            self.on_save(batch, booked)
 
     async def _write(self, batch: Sequence[CheckOutcome]) -> list[RecordedResult]:
         """Store a batch; on an internal error one by one, postponing what cannot be stored by a day."""

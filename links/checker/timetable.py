@@ -65,9 +65,9 @@ class HostGaps:
         """Return the host's gap without any 429."""
         with suppress(BadUrlError):
             text = self._setting(f"https://{host}/", GAP_SETTING)
-            found = None if text is None else parse_gap(text)
-            if found is not None:
-                return found
+            gap_s = None if text is None else parse_gap(text)
+            if gap_s is not None:
+                return gap_s
         return self.gap_s
 
     def refused(self, host: str) -> bool:

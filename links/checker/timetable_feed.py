@@ -82,8 +82,7 @@ class TimetableFeed:
         self.in_hand: dict[int, dict[int, UrlRow]] = {}  # by host's and URL's row
         self._horizon = 0
         self._today = 0
-        # By whether new alone.
-        self._after: dict[bool, DuePosition | None] = {True: None, False: None}
+        self._after: dict[bool, DuePosition | None] = {True: None, False: None}  # True: of new URLs alone
         self._crowded: set[int] = set()  # hosts with more than was taken
         self._ready: set[int] = set()  # … of which some may be taken again
         self._named: deque[UrlRow] = deque()
@@ -131,29 +130,29 @@ class TimetableFeed:
             passing = set(self.in_hand.get(host_id, ()))
             limit = self.host_room - len(passing)
             if limit > 0:
-                found = await self.registry.read(
+                urls = await self.registry.read(
                     lambda rows: due_urls.due_urls_of_host(rows, host_id, self._horizon, passing=passing, limit=limit)
                 )
-                if len(found) < limit:
+                if len(urls) < limit:
                     self._crowded.discard(host_id)
-                await self._take(found)
+                await self._take(urls)
             return
         for is_new in (True, False):
             after = self._after[is_new]
             if after is not None:
                 read = partial(due_urls.due_window, part=self.part, day=self._horizon, after=after)
-                found = await self.registry.read(partial(read, limit=self.window, only_new=is_new))
-                is_more = len(found) == self.window
-                self._after[is_new] = DuePosition(found[-1].due_day or 0, found[-1].key) if is_more else None
-                await self._take(found)
+                urls = await self.registry.read(partial(read, limit=self.window, only_new=is_new))
+                is_more = len(urls) == self.window
+                self._after[is_new] = DuePosition(urls[-1].due_day or 0, urls[-1].key) if is_more else None
+                await self._take(urls)
                 return
 
     async def fill_urgent(self) -> None:
         """Read URLs that were requested by name."""
-        found = await self.registry.read(
+        urls = await self.registry.read(
             lambda rows: due_urls.due_window(rows, self.part, URGENT_DAY, after=START, limit=self.window)
         )
-        await self._take(found)
+        await self._take(urls)
 
     def put_back(self, url: UrlRow) -> None:
         """Add a URL to the timetable again after its result was discarded."""
@@ -178,8 +177,8 @@ class TimetableFeed:
     def _is_held(self, url: UrlRow) -> bool:
         return url.id in self.in_hand.get(url.host_id, ())
 
-    async def _take(self, found: Sequence[UrlRow]) -> None:
-        fresh = [url for url in found if not self._is_held(url)]
+    async def _take(self, urls: Sequence[UrlRow]) -> None:
+        fresh = [url for url in urls if not self._is_held(url)]
         if not fresh:
             return
         setting, decided, methods = await self.registry.do(lambda: _decided(self.marks, fresh))

@@ -101,10 +101,10 @@ class LinkMark:
 class MarkSet:
     """Marks indexed by pattern; those whose pattern cannot be read are ignored. Thread-safe."""
 
-    def __init__(self, found: Iterable[LinkMark], now: Callable[[], datetime]) -> None:
+    def __init__(self, marks: Iterable[LinkMark], now: Callable[[], datetime]) -> None:
         self._now = now
         self._table: PatternTable[LinkMark] = PatternTable()
-        for mark in found:
+        for mark in marks:
             with suppress(InputError):
                 self._table.add(parse_pattern(mark.pattern), mark)
         self._table.ready()
@@ -156,19 +156,19 @@ class LiveMarks:
         self._lock = threading.Lock()
         self._marks = MarkSet((), clock.now)
         self._stamp: tuple[int, int] | None = None
-        self._asked = float("-inf")
+        self._read_at = float("-inf")
 
     def current(self) -> MarkSet:
         """Return the effective marks; at most `REFRESH_S` old."""
         with self._lock:
             now = self._clock.monotonic()
-            if now - self._asked >= REFRESH_S:
+            if now - self._read_at >= REFRESH_S:
                 with self._store.reading() as rows:
                     stamp = marks_version(rows)
                     if stamp != self._stamp:
                         self._marks = MarkSet(read_marks(rows), self._clock.now)
                         self._stamp = stamp
-                self._asked = now
+                self._read_at = now
             return self._marks
 
 
@@ -234,22 +234,22 @@ def check_mark(mark: LinkMark) -> LinkMark:
     return mark
 
 
-def put_marks(connection: Connection, made: Iterable[LinkMark]) -> list[LinkMark]:
+def put_marks(connection: Connection, marks: Iterable[LinkMark]) -> list[LinkMark]:
     """Store marks, each in place of the one with the same pattern; return them as stored."""
-    there: dict[tuple[UrlPattern | None, str], list[LinkMark]] = {}
+    marks_by_place: dict[tuple[UrlPattern | None, str], list[LinkMark]] = {}
     for mark in read_marks(connection):
-        there.setdefault((_pattern(mark.pattern), mark.key), []).append(mark)
-    found = []
-    for mark in made:
+        marks_by_place.setdefault((_pattern(mark.pattern), mark.key), []).append(mark)
+    stored_marks = []
+    for mark in marks:
         place = (parse_pattern(mark.pattern), mark.key)
-        _lift(connection, there.get(place, ()), mark.actor, mark.moment)
+        _lift(connection, marks_by_place.get(place, ()), mark.actor, mark.moment)
         as_given = ("pattern", "key", "value", "reason", "actor", "moment", "expires")
         row = {"kind": str(mark.kind), "settled": int(MarkProgress.NOT_YET)}
         row |= {name: getattr(mark, name) for name in as_given}
         number = connection.execute(insert(book).values(row).returning(book.c.id)).scalar_one()
-        found.append(replace(mark, id=number))
-        there[place] = [found[-1]]
-    return found
+        stored_marks.append(replace(mark, id=number))
+        marks_by_place[place] = [stored_marks[-1]]
+    return stored_marks
 
 
 def named_marks(connection: Connection, names: Sequence[str]) -> list[LinkMark]:
@@ -257,12 +257,12 @@ def named_marks(connection: Connection, names: Sequence[str]) -> list[LinkMark]:
     marks = read_marks(connection)
     chosen: dict[int, LinkMark] = {}
     for name in names:
-        found = [mark for mark in marks if _is_named(mark, name)]
-        if not found:
+        matches = [mark for mark in marks if _is_named(mark, name)]
+        if not matches:
             raise InputError(
                 f"No mark in force has the number or the pattern {name[:200]!r}; `weboid links mark` shows them."
             )
-        chosen |= {mark.id: mark for mark in found}
+        chosen |= {mark.id: mark for mark in matches}
     return list(chosen.values())
 
 
@@ -300,19 +300,19 @@ def apply_marks(
     return tally
 
 
-def preview_marks(store: RegistryStore, made: Sequence[LinkMark], lifted: Collection[int], clock: Clock) -> MarkTally:
+def preview_marks(store: RegistryStore, marks: Sequence[LinkMark], lifted: Collection[int], clock: Clock) -> MarkTally:
     """Compute the effect of `apply_marks` after these changes; nothing is written."""
     tally = MarkTally()
     with store.reading() as rows:
-        there = read_marks(rows)
-    replaced = {(_pattern(mark.pattern), mark.key) for mark in made}
-    left = [m for m in there if m.id not in lifted and (_pattern(m.pattern), m.key) not in replaced]
-    newest = max((mark.id for mark in there), default=0) + 1
-    fresh = [replace(mark, id=newest + place) for place, mark in enumerate(made)]
+        stored_marks = read_marks(rows)
+    replaced = {(_pattern(mark.pattern), mark.key) for mark in marks}
+    left = [m for m in stored_marks if m.id not in lifted and (_pattern(m.pattern), m.key) not in replaced]
+    newest = max((mark.id for mark in stored_marks), default=0) + 1
+    fresh = [replace(mark, id=newest + place) for place, mark in enumerate(marks)]
     decided = MarkSet([*left, *fresh], clock.now)
-    gone = [mark for mark in there if mark not in left]
+    removed_marks = [mark for mark in stored_marks if mark not in left]
     seen: set[int] = set()
-    for mark in (*fresh, *gone):
+    for mark in (*fresh, *removed_marks):
         for chosen in _matched(store, mark):
             with store.reading() as rows:
                 new = [each for each in chosen if each not in seen]

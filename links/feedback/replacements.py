@@ -178,13 +178,13 @@ def propose_replacement(
             return ProposalResult(wanted, archive)
     lock = select(urls.c.id).where(urls.c.id == observed.id).with_for_update()
     connection.execute(lock)  # two proposals for a URL take turns
-    there = connection.execute(select(replacements).where(replacements.c.url_id == observed.id)).first()
-    if there is not None:
-        if identity_key(there.address) == identity_key(wanted):
-            return ProposalResult(there.address, is_new=False)
-        if ProposalStage(there.state) is not ProposalStage.FAILED:
+    stored = connection.execute(select(replacements).where(replacements.c.url_id == observed.id)).first()
+    if stored is not None:
+        if identity_key(stored.address) == identity_key(wanted):
+            return ProposalResult(stored.address, is_new=False)
+        if ProposalStage(stored.state) is not ProposalStage.FAILED:
             raise ProposalTakenError(
-                f"{shorten_for_message(observed.url)} already has a replacement, {shorten_for_message(there.address)};"
+                f"{shorten_for_message(observed.url)} already has a replacement, {shorten_for_message(stored.address)};"
                 " remove that first if it is wrong."
             )
         _drop(connection, observed.id)
@@ -246,10 +246,10 @@ def list_replacements(
 
 def _address_of(connection: Connection, observed: UrlRow) -> str:
     query = select(replacements.c.address).where(replacements.c.url_id == observed.id)
-    there = connection.execute(query).scalar_one_or_none()
-    if there is None:
+    address = connection.execute(query).scalar_one_or_none()
+    if address is None:
         raise NeedlessReportError(f"No replacement is proposed for {shorten_for_message(observed.url)}.")
-    return str(there)
+    return str(address)
 
 
 def replacements_of(connection: Connection, url_ids: Sequence[int]) -> dict[int, ReplacementProposal]:
@@ -284,10 +284,10 @@ def replacements_to_test(connection: Connection, day: int, limit: int) -> list[R
         (state == int(ProposalStage.WORKS)) & (tested <= last),
         (state == int(ProposalStage.FAILED)) & (tested <= last),
     )
-    found: list[ReplacementProposal] = []
+    proposals: list[ReplacementProposal] = []
     for which in chosen:
-        found += _proposals(connection, which, order=tested, limit=limit - len(found))
-    return found
+        proposals += _proposals(connection, which, order=tested, limit=limit - len(proposals))
+    return proposals
 
 
 def record_replacement_test(

@@ -152,8 +152,8 @@ def count_act(connection: Connection, act: LimitedAct, reporter: bytes, now: dat
 def forget_acts(connection: Connection, now: datetime) -> int:
     """Delete expired rows, including digests of reporters; return the number."""
     moment, day = int(now.timestamp()), day_of(now)
-    gone = connection.execute(delete(actors).where(actors.c.moment < moment - _DAY_S)).rowcount
-    return gone + connection.execute(delete(acts).where(acts.c.day < day - _OLD_DAYS)).rowcount
+    actor_count = connection.execute(delete(actors).where(actors.c.moment < moment - _DAY_S)).rowcount
+    return actor_count + connection.execute(delete(acts).where(acts.c.day < day - _OLD_DAYS)).rowcount
 
 
 def _wait_for_turn(connection: Connection, act: LimitedAct, reporter: bytes, moment: int, gap_s: int) -> None:

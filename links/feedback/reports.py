@@ -138,15 +138,15 @@ def withdraw_reports(
         last = connection.execute(select(func.max(host_quirks.c.last_day)).where(*_presumption(domain))).scalar_one()
         if last is not None and not is_over(HostQuirk.PRESUMED_REACHABLE, last, last, day):
             held.append(domain)
-    gone = drop_reports(connection, [each.id for each in meant])
+    report_count = drop_reports(connection, [each.id for each in meant])
     lost = False
     for domain in held:
-        if is_pattern or (gone and not _is_half_reported(connection, domain, day)):
+        if is_pattern or (report_count and not _is_half_reported(connection, domain, day)):
             connection.execute(delete(host_quirks).where(*_presumption(domain)))
             lost = True
-    if not gone and not lost:
+    if not report_count and not lost:
         raise NeedlessReportError(f"Nobody has reported {_listed(named)}: there is nothing to withdraw.")
-    return WithdrawalResult(gone, lost)
+    return WithdrawalResult(report_count, lost)
 
 
 def drop_reports(connection: Connection, url_ids: Collection[int]) -> int:
@@ -165,7 +165,7 @@ def expire_reports(connection: Connection, day: int, *, limit: int) -> int:
 
 def reachability_reports(connection: Connection, url_ids: Sequence[int], day: int) -> Mapping[int, ReachabilityReports]:
     """Return the report summary of each of the URLs; those without reports are omitted."""
-    found: dict[int, ReachabilityReports] = {}
+    summary_by_url: dict[int, ReachabilityReports] = {}
     for number, facts in url_facts(connection, url_ids, day=day).items():
         until = facts.reports_until
         last = None if until is None else until - VALID_DAYS + 1
@@ -173,8 +173,8 @@ def reachability_reports(connection: Connection, url_ids: Sequence[int], day: in
         presumed = next((last_day + VALID_DAYS - 1 for last_day in days), None)
         summary = ReachabilityReports(facts.reports, last, until, presumed)
         if summary:
-            found[number] = summary
-    return found
+            summary_by_url[number] = summary
+    return summary_by_url
 
 
 class ReportRow(NamedTuple):
@@ -192,27 +192,27 @@ def list_reports(connection: Connection, day: int, *, limit: int, before: int = 
     columns = (reports.c.id.label("number"), reports.c.moment, reports.c.expires_day)
     query = select_url_rows().add_columns(*columns).join(reports, reports.c.url_id == urls.c.id)
     query = query.where(reports.c.expires_day >= day, reports.c.id < before).order_by(reports.c.id.desc()).limit(limit)
-    found = [(each, row_of(each)) for each in connection.execute(query)]
-    return [ReportRow(each.number, url.url, url.state, each.moment, each.expires_day) for each, url in found]
+    pairs = [(each, row_of(each)) for each in connection.execute(query)]
+    return [ReportRow(each.number, url.url, url.state, each.moment, each.expires_day) for each, url in pairs]
 
 
 def _meant(connection: Connection, named: Sequence[str], *, is_pattern: bool) -> list[UrlRow]:
     """Return the matching watched URLs, each once; never empty."""
-    found: dict[int, UrlRow] = {}
-    for what in named:
+    rows_by_id: dict[int, UrlRow] = {}
+    for target in named:
         if is_pattern:
-            pattern = parse_pattern(what)
+            pattern = parse_pattern(target)
             if pattern.form is PatternForm.REGEX:
                 raise InputError("A report takes a domain and the beginning of a path, not a pattern.")
             some = url_book.find_matching_urls(connection, pattern, limit=MOST_AT_ONCE + 1)
             if not some:
-                raise NotObservedError(f"Nothing that begins with {shorten_for_message(what)} is watched.")
+                raise NotObservedError(f"Nothing that begins with {shorten_for_message(target)} is watched.")
         else:
-            some = [url_book.require_observed(connection, what)]
-        found |= {each.id: each for each in some}
-        if len(found) > MOST_AT_ONCE:
+            some = [url_book.require_observed(connection, target)]
+        rows_by_id |= {each.id: each for each in some}
+        if len(rows_by_id) > MOST_AT_ONCE:
             raise InputError(f"That matches more than {MOST_AT_ONCE} watched URLs: give a longer path.")
-    return list(found.values())
+    return list(rows_by_id.values())
 
 
 def _listed(named: Sequence[str]) -> str:
@@ -220,10 +220,10 @@ def _listed(named: Sequence[str]) -> str:
 
 
 def _domains(connection: Connection, named: Sequence[UrlRow]) -> list[str]:
-    found: set[str] = set()
+    domains: set[str] = set()
     for some in batches({each.host_id for each in named}):
-        found.update(connection.execute(select(hosts.c.domain).where(hosts.c.id.in_(some)).distinct()).scalars())
-    return sorted(found)
+        domains.update(connection.execute(select(hosts.c.domain).where(hosts.c.id.in_(some)).distinct()).scalars())
+    return sorted(domains)
 
 
 def _is_half_reported(connection: Connection, domain: str, day: int) -> bool:
@@ -326,21 +326,21 @@ def find_page_requests(
     A page without a request is reported as queued while there is room: the caller then requests it.
     """
     wanted = _named(page_ids, titles)
-    found: dict[RequestedPage, PageRequestFacts] = {}
+    facts_by_page: dict[RequestedPage, PageRequestFacts] = {}
     for batch in batches(wanted):
         parameters = {"ids": [each.page_id for each in batch], "titles": [each.title for each in batch]}
         for page_id, title, day, is_done, links in FIND_ASKED.rows(reader, {"wiki": wiki_id, **parameters}):
             state = RequestState.DONE if is_done else RequestState.QUEUED
             packed = bytes(links or b"")
             keys = tuple(packed[at : at + KEY_BYTES] for at in range(0, len(packed), KEY_BYTES))
-            found[RequestedPage(page_id, title)] = PageRequestFacts(state, day if is_done else None, keys)
-    left = [each for each in wanted if each not in found]
+            facts_by_page[RequestedPage(page_id, title)] = PageRequestFacts(state, day if is_done else None, keys)
+    left = [each for each in wanted if each not in facts_by_page]
     if left:
         room = MOST_OF_WIKI - COUNT_OF_WIKI.rows(reader, {"wiki": wiki_id})[0][0]
         for place, each in enumerate(left):
             state = RequestState.QUEUED if place < room else RequestState.REFUSED
-            found[each] = PageRequestFacts(state)
-    return {each: found[each] for each in wanted}
+            facts_by_page[each] = PageRequestFacts(state)
+    return {each: facts_by_page[each] for each in wanted}
 
 
 def put_page_requests(
@@ -348,9 +348,9 @@ def put_page_requests(
 ) -> int:
     """Record requests up to `MOST_OF_WIKI` for the wiki's synchronisation; return how many are new today."""
     wanted = _named(page_ids, titles)
-    there = _requested(connection, wiki_id, day)
-    again = [each for each in wanted if there.get(each)]
-    new = [each for each in wanted if each not in there][: max(MOST_OF_WIKI - len(there), 0)]
+    requested_pages = _requested(connection, wiki_id, day)
+    again = [each for each in wanted if requested_pages.get(each)]
+    new = [each for each in wanted if each not in requested_pages][: max(MOST_OF_WIKI - len(requested_pages), 0)]
     ASK_AGAIN.run(connection, [_values(wiki_id, each) | {"today": day} for each in again])
     insert_missing(connection, asked_pages, [{"wiki_id": wiki_id, **each._asdict(), "day": day} for each in new])
     return len(again) + len(new)
@@ -361,8 +361,8 @@ def are_requested(
 ) -> bool:
     """Return True when all of these pages are recorded today."""
     wanted = _named(page_ids, titles)
-    there = _requested(connection, wiki_id, day)
-    return all(there.get(page) is False for page in wanted) or len(there) >= MOST_OF_WIKI
+    requested_pages = _requested(connection, wiki_id, day)
+    return all(requested_pages.get(page) is False for page in wanted) or len(requested_pages) >= MOST_OF_WIKI
 
 
 def waiting_pages(connection: Connection, wiki_id: int, *, limit: int) -> list[RequestedPage]:

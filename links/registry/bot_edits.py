@@ -273,20 +273,20 @@ def move_edit(
     """
     if state not in MOVES[edit.state]:
         raise InvariantError(f"An edit that is {edit.state.name} cannot become {state.name}.")
-    made = replace(edit, state=state, checked=moment, **facts)
-    values = {f"new_{name}": getattr(made, name) for name in _MOVED}
-    values |= {"new_state": int(state), "new_note": made.note[:2_000]}
+    updated_edit = replace(edit, state=state, checked=moment, **facts)
+    values = {f"new_{name}": getattr(updated_edit, name) for name in _MOVED}
+    values |= {"new_state": int(state), "new_note": updated_edit.note[:2_000]}
     if not MOVE.run(connection, {**values, "of": edit.id, "was": int(edit.state)}):
         raise InputError(f"Edit {edit.id} was changed by another process meanwhile: reload it.")
     if undone is None:
-        return made
+        return updated_edit
     changes = []
-    for place, change in enumerate(made.changes):
+    for place, change in enumerate(updated_edit.changes):
         now = place in undone
         if now != change.is_undone:
             SET_UNDONE.run(connection, {"of": edit.id, "place": place, "undone": now})
         changes.append(replace(change, is_undone=now))
-    return replace(made, changes=tuple(changes))
+    return replace(updated_edit, changes=tuple(changes))
 
 
 def forget_edit(connection: Connection, edit_id: int) -> None:
@@ -342,26 +342,26 @@ def edits_by_id(reader: Reader, ids: Iterable[int]) -> dict[int, BotEdit]:
 
 def called_dead(changes: Iterable[tuple[_Link, str]]) -> frozenset[_Link]:
     """Return the links that are tagged dead after these changes: (link, kind), the oldest first."""
-    found: set[_Link] = set()
+    dead_links: set[_Link] = set()
     for link, kind in changes:
         if kind == REVIVED_KIND:
-            found.discard(link)
+            dead_links.discard(link)
         elif kind in DEAD_KINDS:
-            found.add(link)
-    return frozenset(found)
+            dead_links.add(link)
+    return frozenset(dead_links)
 
 
 def called_dead_by_us(reader: Reader, links: Iterable[LinkRef]) -> frozenset[LinkRef]:
     """Return those of the links that the bot's own edits, if still in place, tag as dead."""
     wanted = sorted(set(links))
     states = list(map(int, (EditState.INTENDED, *STANDING, *PARTLY)))
-    found: list[tuple[LinkRef, str]] = []
+    changes: list[tuple[LinkRef, str]] = []
     for batch in batches(wanted):
         pages, ids = ({link[place] for link in batch} for place in (0, 1))
         parameters = {"pages": sorted(pages), "urls": sorted(ids), "states": states}
         rows = OF_LINKS.rows(reader, {**parameters, "kind": str(EditKind.PAGE)})
-        found += [(LinkRef(page, url_id), kind) for page, url_id, kind in rows]
-    return called_dead(found) & frozenset(wanted)
+        changes += [(LinkRef(page, url_id), kind) for page, url_id, kind in rows]
+    return called_dead(changes) & frozenset(wanted)
 
 
 def edits_of_page(reader: Reader, wiki_id: int, page_id: int) -> list[BotEdit]:
@@ -404,21 +404,21 @@ def count_edits(reader: Reader, wiki_id: int, kind: EditKind) -> dict[EditState,
 
 def held_links(reader: Reader, wiki_id: int, page_ids: Iterable[int]) -> dict[int, dict[int, int]]:
     """Return links that the bot must not touch, by page and link, with the edit that is the reason."""
-    found: dict[int, dict[int, int]] = {}
+    edits_by_page: dict[int, dict[int, int]] = {}
     states = list(map(int, HOLDING))
     numbers = {number_of(wiki_id, page_id) for page_id in page_ids}
     for page_id, url_id, edit_id in HELD.each(reader, "pages", numbers, states=states):
-        found.setdefault(page_id, {})[url_id] = edit_id
-    return found
+        edits_by_page.setdefault(page_id, {})[url_id] = edit_id
+    return edits_by_page
 
 
 def last_edits(reader: Reader, wiki_id: int, page_ids: Iterable[int]) -> dict[int, LastEdit]:
     """Return the last action on each of the pages."""
-    found: dict[int, LastEdit] = {}
+    edit_by_page: dict[int, LastEdit] = {}
     rows = LATELY.each(reader, "ids", dict.fromkeys(page_ids), wiki=wiki_id, kind=str(EditKind.PAGE))
     for page_id, state, base_rev, basis, moment in rows:
-        found[page_id] = LastEdit(EditState(state), base_rev, None if basis is None else bytes(basis), moment)
-    return found
+        edit_by_page[page_id] = LastEdit(EditState(state), base_rev, None if basis is None else bytes(basis), moment)
+    return edit_by_page
 
 
 def revived_links(reader: Reader, wiki_id: int, living: Sequence[int], *, after: int = 0) -> list[RevivedLink]:
@@ -433,10 +433,10 @@ def _whole(reader: Reader, rows: Sequence[Any]) -> list[BotEdit]:
     for number, *facts in CHANGES.each(reader, "ids", (row[0] for row in rows)):
         change = EditChange(*facts)
         changes.setdefault(number, []).append(replace(change, is_undone=bool(change.is_undone)))
-    found = []
+    bot_edits = []
     for row in rows:
         facts = dict(zip(NAMES, row, strict=True))
         facts |= {"kind": EditKind(facts["kind"]), "state": EditState(facts["state"])}
         facts["is_reported"] = bool(facts["is_reported"])
-        found.append(BotEdit(**facts, changes=tuple(changes.get(row[0], ()))))
-    return found
+        bot_edits.append(BotEdit(**facts, changes=tuple(changes.get(row[0], ()))))
+    return bot_edits

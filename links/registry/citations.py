@@ -108,8 +108,8 @@ FIRST_SEEN = SqlStatement(select(refs.c.url_id, refs.c.first_day).where(refs.c.p
 def links_tagged_dead(reader: Reader, url_ids: Iterable[int]) -> frozenset[int]:
     """Return those of the links that a page tags as dead, other than by the bot's own tags (B10)."""
     tagged = [LinkRef(*row) for row in TAGGED_DEAD.each(reader, "urls", sorted(set(url_ids)))]
-    ours = called_dead_by_us(reader, tagged)
-    return frozenset(link.url_id for link in tagged if link not in ours)
+    tagged_by_bot = called_dead_by_us(reader, tagged)
+    return frozenset(link.url_id for link in tagged if link not in tagged_by_bot)
 
 
 def put_citations(connection: Connection, numbers: Iterable[int], rows: Iterable[CitationRow], *, day: int) -> None:
@@ -120,14 +120,14 @@ def put_citations(connection: Connection, numbers: Iterable[int], rows: Iterable
         if other is None or row.weight > other.weight:
             best[row.link] = row
     wanted = {link: _facts(row) for link, row in best.items()}
-    there = {link: _facts(row) for link, row in citations_of(connection, numbers).items()}
-    changed = {link.page for link in wanted.keys() | there.keys() if wanted.get(link) != there.get(link)}
+    stored = {link: _facts(row) for link, row in citations_of(connection, numbers).items()}
+    changed = {link.page for link in wanted.keys() | stored.keys() if wanted.get(link) != stored.get(link)}
     FORGET.run_each(connection, "pages", sorted(changed))
     new = [facts for link, facts in wanted.items() if link.page in changed]
     if new:
         connection.execute(insert(citations), new)
     # A new access date may ask for another version than those that are known.
-    known_days = {link: facts["access_day"] for link, facts in there.items()}
+    known_days = {link: facts["access_day"] for link, facts in stored.items()}
     dated = {link.url_id for link, row in best.items() if row.access_day not in (None, known_days.get(link))}
     OUTDATE.run_each(connection, "urls", sorted(dated))
     tagged = sorted({link.url_id for link, row in best.items() if CitationFlag.DEAD in row.flags})
@@ -136,11 +136,11 @@ def put_citations(connection: Connection, numbers: Iterable[int], rows: Iterable
 
 def citations_of(reader: Reader, numbers: Iterable[int]) -> dict[LinkRef, CitationRow]:
     """Return the citations of these pages."""
-    found: dict[LinkRef, CitationRow] = {}
+    citation_by_link: dict[LinkRef, CitationRow] = {}
     for page, url_id, way, day, url, timestamp, flags in OF_PAGES.each(reader, "pages", sorted(set(numbers))):
         link = LinkRef(page, url_id)
-        found[link] = CitationRow(link, way, day, url, timestamp, CitationFlag(flags))
-    return found
+        citation_by_link[link] = CitationRow(link, way, day, url, timestamp, CitationFlag(flags))
+    return citation_by_link
 
 
 def cited_uses(reader: Reader, url_id: int) -> list[CitingPageUse]:
@@ -258,7 +258,7 @@ def additions_of(
     rows: Connection, *, since_day: int, domain: str = "", account: str = "", limit: int
 ) -> list[LinkAddition]:
     """Return links, of a domain or by an account, that were added since that day, the latest first."""
-    found = (
+    query = (
         _since(
             since_day,
             *(wikis.c.dbname, farms.c.name.label("farm"), pages.c.page_id, pages.c.title),
@@ -269,12 +269,12 @@ def additions_of(
         .limit(limit)
     )
     if domain:
-        found = found.where(hosts.c.domain == domain)
+        query = query.where(hosts.c.domain == domain)
     if account:
-        found = found.where(additions.c.account == account)
+        query = query.where(additions.c.account == account)
     return [
         LinkAddition(f"{dbname}@{farm}", page_id, title, UrlParts(SCHEMES[scheme], host, port, path).url, *rest)
-        for dbname, farm, page_id, title, scheme, host, port, path, *rest in rows.execute(found)
+        for dbname, farm, page_id, title, scheme, host, port, path, *rest in rows.execute(query)
     ]
 
 
@@ -282,7 +282,7 @@ def domain_spreads(rows: Connection, *, since_day: int, least_wikis: int, limit:
     """Return accounts that added links to one domain on several wikis of a farm, most wikis first (X11)."""
     many_wikis = func.count(wikis.c.id.distinct())
     links = func.count()
-    found = (
+    query = (
         _since(
             since_day,
             *(farms.c.name, additions.c.account, hosts.c.domain, many_wikis),
@@ -294,7 +294,7 @@ def domain_spreads(rows: Connection, *, since_day: int, least_wikis: int, limit:
         .order_by(many_wikis.desc(), links.desc(), additions.c.account, hosts.c.domain)
         .limit(limit)
     )
-    return [DomainSpread(*row) for row in rows.execute(found)]
+    return [DomainSpread(*row) for row in rows.execute(query)]
 
 
 def _since(day: int, *columns: Any) -> Select[Any]:

@@ -304,10 +304,10 @@ def _own(path: Path) -> RegistryStore:
 
 def _file(path: Path | str) -> tuple[int, int] | None:
     try:
-        found = os.stat(path)  # noqa: PTH116 at each snapshot: a string takes half the time
+        status = os.stat(path)  # noqa: PTH116 at each snapshot: a string takes half the time
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 _AT_ONCE = 1_000

@@ -32,7 +32,7 @@ def count_contents(reader: Reader, wiki_id: int, *, limit: int) -> dict[str, int
     """Count the wiki's known `pages`, and their `links`, a URL once for each page; each up to `limit`."""
     values = {"wiki": wiki_id, **pages_between(wiki_id), "limit": limit}
     counts = {"pages": COUNT_PAGES_OF_WIKI, "links": COUNT_LINKS_OF_WIKI}
-    return {what: statement.rows(reader, values)[0][0] for what, statement in counts.items()}
+    return {kind: statement.rows(reader, values)[0][0] for kind, statement in counts.items()}
 
 
 def links_of(reader: Reader, wiki_id: int, *, limit: int) -> list[UrlRow]:
@@ -110,9 +110,9 @@ def known_by_key(reader: Reader, wiki: Wiki, keys: Iterable[bytes]) -> dict[str,
     """Return those of the URLs with these keys that a page of the wiki's farm has, by their identity keys."""
     own: dict[str, UrlRow] = {}
     others: dict[int, UrlRow] = {}
-    for found in BY_KEY.each(reader, "keys", dict.fromkeys(keys), **pages_between(wiki.id)):
-        row = row_of(found)
-        if found[len(COLUMNS)]:
+    for raw_row in BY_KEY.each(reader, "keys", dict.fromkeys(keys), **pages_between(wiki.id)):
+        row = row_of(raw_row)
+        if raw_row[len(COLUMNS)]:
             own[row.url] = row
         else:
             others[row.id] = row
@@ -144,12 +144,12 @@ def missing_targets_on(reader: Reader, wiki_id: int, page_id: int) -> dict[str, 
 
 def copies_elsewhere(reader: Reader, ids: Iterable[int]) -> dict[int, list[CopyFacts]]:
     """Return chosen copies in other archives (W30), by URL number: manual choices first, then the newest."""
-    found: dict[int, list[CopyFacts]] = {}
+    copies_by_url: dict[int, list[CopyFacts]] = {}
     for number, *facts in COPIES.each(reader, "ids", dict.fromkeys(ids)):
-        found.setdefault(number, []).append(CopyFacts._make(facts))
-    for each in found.values():
+        copies_by_url.setdefault(number, []).append(CopyFacts._make(facts))
+    for each in copies_by_url.values():
         each.sort(key=lambda copy: (copy.is_by_hand, copy.timestamp, copy.service), reverse=True)
-    return found
+    return copies_by_url
 
 
 def wanted_since(reader: Reader, ids: Iterable[int]) -> dict[int, int]:

@@ -67,7 +67,7 @@ def unescape_sql(text: str) -> str:
     """Decode MySQL's backslash escapes."""
     if "\\" not in text and "''" not in text:
         return text
-    return _ESCAPED.sub(lambda found: _ESCAPES.get(found[1], found[1]) if found[1] else "'", text)
+    return _ESCAPED.sub(lambda match: _ESCAPES.get(match[1], match[1]) if match[1] else "'", text)
 
 
 def _tuples(line: str, at: int, columns: list[str]) -> Iterator[dict[str, str]]:
@@ -75,12 +75,12 @@ def _tuples(line: str, at: int, columns: list[str]) -> Iterator[dict[str, str]]:
         values, end = [], ","
         at += 1
         while end == ",":
-            found = _VALUE.match(line, at)
-            if found is None:
+            match = _VALUE.match(line, at)
+            if match is None:
                 raise ValueError(f"it cannot be read from character {at + 1:,} on")
-            text, null, number, end = found.groups()
+            text, null, number, end = match.groups()
             values.append("" if null else number or unescape_sql(text or ""))
-            at = found.end()
+            at = match.end()
         if len(values) != len(columns):
             raise ValueError(f"a row has {len(values)} values, and the table {len(columns)} columns")
         yield dict(zip(columns, values, strict=True))
@@ -148,10 +148,10 @@ def url_of_index(index: str, path: str) -> str:
     >>> url_of_index("http://V4.192.0.2.1.:8080", "/"), url_of_index("mailto:org.example.@me", "")
     ('http://192.0.2.1:8080/', 'mailto:me@example.org')
     """
-    found = _INDEX.fullmatch(index)
-    if found is None:
+    match = _INDEX.fullmatch(index)
+    if match is None:
         return index + path
-    start, domain, port, user = found[1], found[2].removesuffix("."), found[3] or "", found[4]
+    start, domain, port, user = match[1], match[2].removesuffix("."), match[3] or "", match[4]
     if domain.startswith("V4."):
         host = domain[3:]
     elif domain.startswith("V6."):
@@ -236,14 +236,14 @@ def _columns(cells: list[str], *, one_wiki: bool) -> tuple[list[str], bool]:
         return named, True
     full = ["wiki", "page", "title", "namespace", "url"]
     known = {5: full, 4: full[1:], 2: ["page", "url"], 3: ["page", "index", "path"]}
-    found = known.get(len(cells))
-    if found is None or (found is full) == one_wiki:
+    columns = known.get(len(cells))
+    if columns is None or (columns is full) == one_wiki:
         has = "page id, title, namespace, URL" if one_wiki else "wiki, page id, title, namespace, URL"
         raise InputError(
             f"The first line has {len(cells)} columns: expected are {has}, separated by tabs; or a first line "
             "that names them; or JSON lines. `weboid links import --help` shows the forms."
         )
-    return found, False
+    return columns, False
 
 
 def _link_of(row: dict[str, str]) -> DumpLink:
@@ -361,8 +361,8 @@ class PageSpool:
     def of_wiki(self, place: int) -> Iterator[_SpooledPage]:
         """Yield the pages of the wiki with that index in `names`, by their ids."""
         self._flush()
-        found = self._disk.execute("SELECT * FROM row WHERE wiki = ? ORDER BY page, rowid", (place,))
-        for (wiki, page), rows in groupby(found, key=lambda row: (row[0], row[1])):
+        cursor = self._disk.execute("SELECT * FROM row WHERE wiki = ? ORDER BY page, rowid", (place,))
+        for (wiki, page), rows in groupby(cursor, key=lambda row: (row[0], row[1])):
             title, namespace = "", 0
             urls: dict[bytes, None] = {}
             for row in rows:
@@ -405,8 +405,8 @@ class LinkImporter:
             ids = [ensure_wiki(connection, name, day=self.day).id for name in spool.names]
             if restart:
                 FORGET.run(connection, {"of": self.digest})
-            found = HOW_FAR.rows(connection, {"of": self.digest}) if self.digest else []
-        last, before = found[0] if found else (0, 0)
+            rows = HOW_FAR.rows(connection, {"of": self.digest}) if self.digest else []
+        last, before = rows[0] if rows else (0, 0)
         done = ImportSummary(resumed=before)
         # In the order of their numbers here: the names' order is that of the file.
         order = sorted(range(len(ids)), key=ids.__getitem__)
@@ -440,8 +440,8 @@ class LinkImporter:
         rules: dict[int, WikiRules] = {}
         with self.store.reading() as connection:
             for place, name in enumerate(spool.names):
-                there = find_wiki(connection, name)
-                rules[place] = WikiRules() if there is None else self.rules.rules_of(connection, there.id)
+                wiki = find_wiki(connection, name)
+                rules[place] = WikiRules() if wiki is None else self.rules.rules_of(connection, wiki.id)
         for place in rules:
             for batch in batches(spool.of_wiki(place), BATCH):
                 for page in batch:

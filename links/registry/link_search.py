@@ -97,7 +97,7 @@ class LinkSearchResult:
 
 def _by_pages(make: Callable[[list[Any]], Any], first: str) -> dict[tuple[bool, bool], SqlStatement]:
     """Build the statements with and without conditions on wiki and namespaces."""
-    found = {}
+    statements = {}
     for is_wiki, are_namespaces in product((False, True), repeat=2):
         conditions: list[Any] = [refs.c.gone_day.is_(None), pages.c.id == refs.c.page]
         lists = [first] if first else []
@@ -106,8 +106,8 @@ def _by_pages(make: Callable[[list[Any]], Any], first: str) -> dict[tuple[bool, 
         if are_namespaces:
             conditions.append(pages.c.namespace.in_(many("namespaces")))
             lists.append("namespaces")
-        found[is_wiki, are_namespaces] = SqlStatement(make(conditions), *lists)
-    return found
+        statements[is_wiki, are_namespaces] = SqlStatement(make(conditions), *lists)
+    return statements
 
 
 def _citing_pages(conditions: list[Any]) -> Select[Any]:
@@ -148,18 +148,18 @@ def search_links(
     limit = min(max(limit, 1), LIMIT)
     place = _place_of(after)
     hidden = _ExclusionFilter(rows, pattern, wanted)
-    found: list[tuple[SearchHost, SearchRow]] = []
+    hits: list[tuple[SearchHost, SearchRow]] = []
     examined, is_over = 0, True
     size = LIMIT if wanted != LinkQuery() or pattern.scheme else limit + 1
     for part in candidates(rows, pattern, place, size):
         good = _wanted_of(rows, pattern, wanted, part.links)
         good -= hidden.among(link for link in part.links if link[1].id in good)
         for candidate in part.links:
-            is_over = len(found) < limit or candidate[1].id not in good
+            is_over = len(hits) < limit or candidate[1].id not in good
             if not is_over:
                 break
             if candidate[1].id in good:
-                found.append(candidate)
+                hits.append(candidate)
             host, row = candidate
             place = SearchPosition(host.order, host.id, row.head, row.id)
         examined += len(part.links) + len(part.hosts)
@@ -168,10 +168,10 @@ def search_links(
         is_over = is_over and examined < SCAN_LIMIT
         if not is_over:
             break
-    citing = _citing(rows, wanted, [row.id for _, row in found if row.id not in hidden.citing])
+    citing = _citing(rows, wanted, [row.id for _, row in hits if row.id not in hidden.citing])
     citing |= hidden.citing
     links = []
-    for host, row in found:
+    for host, row in hits:
         url = UrlParts(SCHEMES[row.scheme], host.name, row.port, row.path).url
         shown, state = citing.get(row.id, []), LinkState(row.state)
         facts = (row.id, url, state, row.code, row.checked_day, tuple(shown[:PAGES_SHOWN]))
@@ -205,16 +205,16 @@ def _citing(rows: Reader, wanted: LinkQuery, url_ids: Sequence[int]) -> dict[int
     """Return some pages of each link: one more than are shown, when there are more."""
     which = wanted.wiki_id is not None, bool(wanted.namespaces)
     named = _named(wanted)
-    found: list[Any] = []
+    page_rows: list[Any] = []
     for batch in batches(url_ids, _LINKS_TOGETHER):
         part = PAGES_OF_ALL[which].rows(rows, {"ids": batch, "most": _PAGES_AT_ONCE, **named})
         if len(part) == _PAGES_AT_ONCE:  # one of them is on very many pages
             part = []
             for url_id in batch:
                 part += PAGES_OF[which].rows(rows, {"url": url_id, "after": 0, "most": PAGES_SHOWN + 1, **named})
-        found += part
+        page_rows += part
     citing: dict[int, list[CitingPage]] = {}
-    for row in sorted(found):
+    for row in sorted(page_rows):
         citing.setdefault(row[0], []).append(_citing_page(row))
     return citing
 
@@ -293,10 +293,10 @@ def _place_of(after: str) -> SearchPosition:
         raise wrong
     try:
         data = base64.urlsafe_b64decode(after + "=" * (-len(after) % 4))
-        found = json.loads(data.decode())
+        document = json.loads(data.decode())
     except (ValueError, binascii.Error, RecursionError) as error:
         raise wrong from error
-    match found:
+    match document:
         case [str(index), int(host_id), str(head), int(url_id)]:
             place = SearchPosition(index, host_id, head, url_id)
         case _:

@@ -259,10 +259,10 @@ def page_facts(reader: Reader, wiki_id: int, page_ids: Iterable[int], *, day: in
 
 def links_of_page(reader: Reader, wiki_id: int, page_id: int) -> list[str]:
     """Return the URLs of the page: the watched ones and the invalid ones."""
-    found = page_facts(reader, wiki_id, [page_id], day=0).get(page_id)
-    if found is None:
+    page = page_facts(reader, wiki_id, [page_id], day=0).get(page_id)
+    if page is None:
         return []
-    return [*(link.facts.row.url for link in found.links), *(link.text for link in found.invalid)]
+    return [*(link.facts.row.url for link in page.links), *(link.text for link in page.invalid)]
 
 
 def url_facts(reader: Reader, ids: Iterable[int], *, day: int) -> dict[int, UrlFacts]:
@@ -288,8 +288,8 @@ def uses_anywhere(reader: Reader, url_id: int, *, limit: int, after: int = 0) ->
 
 def refused_uses(reader: Reader, text: str, *, limit: int) -> list[RefusedUse]:
     """Return pages of all farms that have a link which is not watched, as written: for operators."""
-    found = REFUSED_USES.rows(reader, {"key": key_of(text), "most": limit})
-    return [RefusedUse(page_of(row), row[9], row[10]) for row in found]
+    rows = REFUSED_USES.rows(reader, {"key": key_of(text), "most": limit})
+    return [RefusedUse(page_of(row), row[9], row[10]) for row in rows]
 
 
 def uses_of_host(
@@ -347,8 +347,8 @@ def _with_all(
     refused: dict[int, list[InvalidLink]] = defaultdict(list)
     spam: dict[int, list[SpamFacts]] = defaultdict(list)
     for ids, page_ids in zip_longest(batches(rows), batches(numbers), fillvalue=_NOBODY):
-        found = ASIDE.rows(reader, {"ids": ids, "pages": page_ids, "day": day})
-        for tag, owner, number, text, two, three, four, first, last, flag, raw in found:
+        fact_rows = ASIDE.rows(reader, {"ids": ids, "pages": page_ids, "day": day})
+        for tag, owner, number, text, two, three, four, first, last, flag, raw in fact_rows:
             if tag == _SPAM:
                 spam[owner].append(SpamFacts(text, two, number, first, last))
                 continue

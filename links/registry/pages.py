@@ -146,14 +146,14 @@ def pages_between(wiki_id: int) -> dict[str, int]:
     return {"first": number_of(wiki_id, 0), "beyond": number_of(wiki_id + 1, 0)}
 
 
-def page_of(found: Sequence[Any]) -> WikiPageRow:
+def page_of(row: Sequence[Any]) -> WikiPageRow:
     """Build the page from a row that begins with `COLUMNS`."""
-    return WikiPageRow._make((*found[:8], bool(found[8])))
+    return WikiPageRow._make((*row[:8], bool(row[8])))
 
 
 def find_pages(reader: Reader, wiki_id: int, page_ids: Iterable[int]) -> dict[int, WikiPageRow]:
     """Return those of the wiki's pages that the registry knows, by the wiki's ids."""
-    return {found[2]: page_of(found) for found in FIND.each(reader, "ids", _ids(page_ids), wiki=wiki_id)}
+    return {row[2]: page_of(row) for row in FIND.each(reader, "ids", _ids(page_ids), wiki=wiki_id)}
 
 
 def put_pages(connection: Connection, wiki_id: int, written: Iterable[PutPage], *, day: int) -> WrittenLinks:
@@ -175,7 +175,7 @@ def put_pages(connection: Connection, wiki_id: int, written: Iterable[PutPage], 
         for link in reversed(links)  # of several spellings on a page the first counts
         if link.is_watched
     }
-    new, back, gone = _write_refs(connection, by_number, spellings, day)
+    new, back, removed = _write_refs(connection, by_number, spellings, day)
     refused = {
         page: {key_of(link.text): link for link in links if link.sort in _NOTED} for page, links in by_number.items()
     }
@@ -183,7 +183,7 @@ def put_pages(connection: Connection, wiki_id: int, written: Iterable[PutPage], 
     write_spam_hits(connection, wiki_id, {page: hits_of(links) for page, links in by_number.items()}, today=day)
     tallies = {page: Counter(link.entry for link in links if link.entry) for page, links in by_number.items()}
     _write_tallies(connection, wiki_id, tallies, day)
-    return WrittenLinks(len(put), len(spellings), ids, (*new, *back), tuple(gone), tuple(new))
+    return WrittenLinks(len(put), len(spellings), ids, (*new, *back), tuple(removed), tuple(new))
 
 
 def mark_stale(connection: Connection, wiki_id: int, page_ids: Iterable[int], *, is_stale: bool = True) -> int:
@@ -222,22 +222,22 @@ def drop_pages(connection: Connection, wiki_id: int, page_ids: Iterable[int], *,
 
 def forget_pages(connection: Connection, wiki_id: int, numbers: Iterable[int], *, day: int) -> int:
     """Delete pages of a wiki, by the registry's numbers, with all dependent rows."""
-    gone = 0
+    count = 0
     for batch in batches(sorted(numbers)):
         _write_tallies(connection, wiki_id, {page: {} for page in batch}, day)
         for statement in FORGET.values():
             statement.run(connection, {"pages": batch})
-        gone += FORGET_PAGES.run(connection, {"pages": batch})
-    return gone
+        count += FORGET_PAGES.run(connection, {"pages": batch})
+    return count
 
 
 def next_stale(reader: Reader, wiki_id: int, *, limit: int) -> list[WikiPageRow]:
     """Return pages whose URLs are to be read: never read first, then the longest ago (W38)."""
     parameters = {"wiki": wiki_id, "most": limit}
-    found = NEVER_LISTED.rows(reader, parameters)
-    if len(found) < limit:
-        found += LISTED_LONG_AGO.rows(reader, {**parameters, "most": limit - len(found)})
-    return [page_of(row) for row in found]
+    rows = NEVER_LISTED.rows(reader, parameters)
+    if len(rows) < limit:
+        rows += LISTED_LONG_AGO.rows(reader, {**parameters, "most": limit - len(rows)})
+    return [page_of(row) for row in rows]
 
 
 def _ids(page_ids: Iterable[int]) -> list[int]:
@@ -261,12 +261,12 @@ def _lock(connection: Connection, wiki_id: int) -> None:
 
 
 def _write_names(connection: Connection, wiki_id: int, names: list[PageName], day: int) -> None:
-    there = find_pages(connection, wiki_id, (name.page_id for name in names))
+    stored_pages = find_pages(connection, wiki_id, (name.page_id for name in names))
     read_today = {"touched_day": day, "listed_day": day, "is_stale": False}
     rows = []
     for name in names:
         facts = {"namespace": name.namespace, "title": check_name(name)}
-        old = there.get(name.page_id)
+        old = stored_pages.get(name.page_id)
         if old is not None and not facts["title"]:  # a dump of links has no titles
             facts = {"namespace": old.namespace, "title": old.title}
         its = {"id": number_of(wiki_id, name.page_id), "wiki_id": wiki_id, "page_id": name.page_id}
@@ -291,38 +291,38 @@ def _write_refs(
     connection: Connection, numbers: Iterable[int], spellings: Mapping[LinkRef, str | None], day: int
 ) -> tuple[list[LinkRef], list[LinkRef], list[LinkRef]]:
     """Update the references of these pages to the links that they have; return the new, restored and removed ones."""
-    there: dict[LinkRef, tuple[int | None, str | None]] = {
+    stored_refs: dict[LinkRef, tuple[int | None, str | None]] = {
         LinkRef(page, url_id): facts for page, url_id, *facts in REFS.each(connection, "pages", numbers)
     }
-    new = [ref for ref in spellings if ref not in there]
-    back = [ref for ref in spellings if ref in there and there[ref][0] is not None]
-    gone = [ref for ref, (gone_day, _) in there.items() if gone_day is None and ref not in spellings]
-    respelled = [ref for ref, spelling in spellings.items() if ref in there and there[ref][1] != spelling]
+    new = [ref for ref in spellings if ref not in stored_refs]
+    back = [ref for ref in spellings if ref in stored_refs and stored_refs[ref][0] is not None]
+    removed = [ref for ref, (gone_day, _) in stored_refs.items() if gone_day is None and ref not in spellings]
+    respelled = [ref for ref, spelling in spellings.items() if ref in stored_refs and stored_refs[ref][1] != spelling]
     if new:
         rows = [{**ref._asdict(), "first_day": day, "spelling": spellings[ref]} for ref in new]
         connection.execute(insert(refs), rows)
     SET_SPELLING.run(connection, [{"of": ref.page, "url": ref.url_id, "spelled": spellings[ref]} for ref in respelled])
-    for some, gone_day in ((back, None), (gone, day)):
+    for some, gone_day in ((back, None), (removed, day)):
         SET_GONE.run(connection, [{"of": ref.page, "url": ref.url_id, "gone": gone_day} for ref in some])
-    return new, back, gone
+    return new, back, removed
 
 
 def _write_invalid(connection: Connection, lists: Mapping[int, Mapping[bytes, ClassifiedLink]], day: int) -> None:
-    there = {(page, bytes(digest)) for page, digest in INVALID.each(connection, "pages", lists)}
+    stored_keys = {(page, bytes(digest)) for page, digest in INVALID.each(connection, "pages", lists)}
     now = {(page, digest): link for page, has in lists.items() for digest, link in has.items()}
-    FORGET_INVALID.run(connection, [{"of": page, "digest": digest} for page, digest in there - now.keys()])
+    FORGET_INVALID.run(connection, [{"of": page, "digest": digest} for page, digest in stored_keys - now.keys()])
     new = (
         {"page": page, "key": digest, "text": link.text.encode("utf-8", "surrogatepass"), "reason": link.note}
         for (page, digest), link in now.items()
-        if (page, digest) not in there
+        if (page, digest) not in stored_keys
     )
     insert_missing(connection, invalid, [each | {"first_day": day} for each in new])
 
 
 def _write_tallies(connection: Connection, wiki_id: int, now: Mapping[int, Mapping[str, int]], day: int) -> None:
     """Update the counts of excluded links of each page (X05), and the wiki's sums."""
-    found = TALLIES.each(connection, "pages", now)
-    before: dict[int, dict[str, int]] = {page: json.loads(text) for page, text in found}
+    rows = TALLIES.each(connection, "pages", now)
+    before: dict[int, dict[str, int]] = {page: json.loads(text) for page, text in rows}
     changed = [page for page, counts in now.items() if counts != before.get(page, {})]
     add_entry_counts(connection, wiki_id, ((before.get(page, {}), now[page]) for page in changed), today=day)
     tallies = {page: json.dumps(now[page], ensure_ascii=False, sort_keys=True) for page in changed}

@@ -101,12 +101,12 @@ def believed_quirks(reader: Reader, names: Iterable[str], *, day: int) -> dict[s
             kind = HostQuirk(number)
             if not is_over(kind, first_day, last_day, day):
                 held.setdefault(name, {})[kind] = (first_day, last_day)
-    found: dict[str, dict[HostQuirk, tuple[int, int]]] = {}
+    quirks_by_host: dict[str, dict[HostQuirk, tuple[int, int]]] = {}
     for host in wanted if held else ():
         for name in reversed(parents(host)):
             if name in held:
-                found.setdefault(host, {}).update(held[name])
-    return found
+                quirks_by_host.setdefault(host, {}).update(held[name])
+    return quirks_by_host
 
 
 def quirks_of(connection: Connection, names: Iterable[str], *, day: int) -> dict[str, frozenset[HostQuirk]]:
@@ -127,30 +127,30 @@ def hosts_that_limit(connection: Connection, *, day: int, limit: int) -> list[st
     return [row.name for row in rows]
 
 
-def write_host_quirks(connection: Connection, seen: Mapping[tuple[int, HostQuirk], bool], *, day: int) -> None:
+def write_host_quirks(connection: Connection, quirks: Mapping[tuple[int, HostQuirk], bool], *, day: int) -> None:
     """Store observed host quirks, by host id and kind."""
-    _write(connection, host_quirks, {key: "" if is_there else None for key, is_there in seen.items()}, day)
+    _write(connection, host_quirks, {key: "" if is_there else None for key, is_there in quirks.items()}, day)
 
 
-def write_url_quirks(connection: Connection, seen: Mapping[tuple[int, UrlQuirk], str], *, day: int) -> None:
+def write_url_quirks(connection: Connection, quirks: Mapping[tuple[int, UrlQuirk], str], *, day: int) -> None:
     """Store observed URL quirks, by URL id and kind; an empty text deletes the quirk."""
-    _write(connection, url_quirks, {key: value or None for key, value in seen.items()}, day)
+    _write(connection, url_quirks, {key: value or None for key, value in quirks.items()}, day)
 
 
-def _write(connection: Connection, table: Table, seen: Mapping[Any, str | None], day: int) -> None:
+def _write(connection: Connection, table: Table, texts: Mapping[Any, str | None], day: int) -> None:
     """Store the observed texts by (host or URL, kind), None for a refuted quirk; an expired row gets a new first day."""
     owner, kind = table.primary_key.columns
     has_text = "value" in table.c
     held = {
         (row[0], row[1]): row
-        for some in batches(sorted({number for number, _ in seen}))
+        for some in batches(sorted({number for number, _ in texts}))
         for row in connection.execute(select(table).where(owner.in_(some)))
     }
-    gone, rows = [], []
-    for (number, which), value in seen.items():
+    removed_keys, rows = [], []
+    for (number, which), value in texts.items():
         row: Any = held.get((number, int(which)))
         if row is not None and (value is None or _is_row_over(which, row, day)):
-            gone.append((number, int(which)))
+            removed_keys.append((number, int(which)))
             row = None
         is_same = row is not None and (not has_text or row.value == value)
         if value is None or (is_same and day - row.last_day < REFRESH_DAYS):
@@ -162,7 +162,7 @@ def _write(connection: Connection, table: Table, seen: Mapping[Any, str | None],
             "last_day": day,
         }
         rows.append(new | ({"value": value} if has_text else {}))
-    for keys in batches(gone):
+    for keys in batches(removed_keys):
         connection.execute(delete(table).where(tuple_(owner, kind).in_(keys)))
     upsert(connection, table, (owner.name, kind.name), rows)
 
@@ -190,23 +190,23 @@ def detect_host_quirks(
         return {}
     if finding.how is CheckMethod.BROWSER:
         return {HostQuirk.UNVERIFIABLE: True} if is_known_failing and finding.verdict in _BROWSER_SAW else {}
-    found: dict[HostQuirk, bool] = {}
+    quirks: dict[HostQuirk, bool] = {}
     if finding.head_fails:
-        found[HostQuirk.GET_NEEDED] = True
+        quirks[HostQuirk.GET_NEEDED] = True
     if finding.verdict is CheckVerdict.OK or finding.http is not None:
-        found[HostQuirk.DNS_ERROR] = False
-        found[HostQuirk.SERVER_ERROR] = False
+        quirks[HostQuirk.DNS_ERROR] = False
+        quirks[HostQuirk.SERVER_ERROR] = False
     elif finding.whole_host and finding.verdict in (CheckVerdict.GONE, CheckVerdict.FAILING):
-        found[HostQuirk.DNS_ERROR if finding.code in _NAMELESS else HostQuirk.SERVER_ERROR] = True
+        quirks[HostQuirk.DNS_ERROR if finding.code in _NAMELESS else HostQuirk.SERVER_ERROR] = True
     if parts.port == 0 and finding.verdict is CheckVerdict.OK:
         first = finding.hops[0].url if finding.hops else ""
         if finding.code == StatusCode.OTHER_SCHEME:  # the requested one does not answer
             first = finding.final_url
         if parts.scheme == "https":
-            found[HostQuirk.HTTP_NEEDED] = bool(finding.tls_fault) or first.startswith(f"http://{parts.host}/")
+            quirks[HostQuirk.HTTP_NEEDED] = bool(finding.tls_fault) or first.startswith(f"http://{parts.host}/")
         else:
-            found[HostQuirk.HTTPS_NEEDED] = first.startswith(f"https://{parts.host}/")
-    return found
+            quirks[HostQuirk.HTTPS_NEEDED] = first.startswith(f"https://{parts.host}/")
+    return quirks
 
 
 def detect_url_quirks(parts: UrlParts, finding: CheckResult) -> dict[UrlQuirk, str]:

@@ -91,10 +91,10 @@ _EXPIRED = {
     "observations": (observations, observations.c.moment < one("before")),
     "reports": (reports, reports.c.expires_day < one("before")),
 }
-FORGET_EXPIRED = {what: _deletion(table, condition) for what, (table, condition) in _EXPIRED.items()}
+FORGET_EXPIRED = {kind: _deletion(table, condition) for kind, (table, condition) in _EXPIRED.items()}
 COUNT_EXPIRED = {
-    what: SqlStatement(select(func.count()).select_from(table).where(condition))
-    for what, (table, condition) in _EXPIRED.items()
+    kind: SqlStatement(select(func.count()).select_from(table).where(condition))
+    for kind, (table, condition) in _EXPIRED.items()
 }
 _OLD_QUIRK = (
     select(host_quirks.c.host_id, host_quirks.c.kind).where(host_quirks.c.last_day <= one("before")).limit(one("most"))
@@ -121,7 +121,7 @@ def purge(
     *,
     day: int,
     keep_days: int = KEEP_DAYS,
-    progress: Callable[[str, int], None] = lambda _what, _count: None,
+    progress: Callable[[str, int], None] = lambda _kind, _count: None,
 ) -> PurgeSummary:
     """Delete all rows not seen for `keep_days`; `progress` gets kind and number after each transaction."""
     before = day - keep_days
@@ -135,20 +135,20 @@ def purge(
                 LOCK_WIKI.rows(connection, {"wiki": wiki.id})
                 newest = NEWEST_PAGE.rows(connection, {"wiki": wiki.id})[0][0] or 0
                 limits = {"wiki": wiki.id, "before": newest - keep_days, "most": BATCH}
-                found = [row[0] for row in UNTOUCHED_PAGES.rows(connection, limits)]
-                count = forget_pages(connection, wiki.id, found, day=day)
+                page_numbers = [row[0] for row in UNTOUCHED_PAGES.rows(connection, limits)]
+                count = forget_pages(connection, wiki.id, page_numbers, day=day)
             gone_pages += count
             progress("pages", count)
-    gone = {}
-    for what, limit in _limits(day, keep_days).items():  # links first: URLs without any go next
-        gone[what] = 0
+    counts = {}
+    for kind, limit in _limits(day, keep_days).items():  # links first: URLs without any go next
+        counts[kind] = 0
         while True:
             with store.writing() as connection:
-                count = FORGET_EXPIRED[what].run(connection, {"before": limit, "most": BATCH})
+                count = FORGET_EXPIRED[kind].run(connection, {"before": limit, "most": BATCH})
             if not count:
                 break
-            gone[what] += count
-            progress(what, count)
+            counts[kind] += count
+            progress(kind, count)
     gone_urls, gone_hosts = _purge_urls(store, before, progress)
     for statement, days in ((OLD_HOST_QUIRKS, HOST_QUIRK_DAYS), (VERY_OLD_HOST_QUIRKS, GET_ONLY_DAYS)):
         while True:
@@ -159,13 +159,13 @@ def purge(
                 gone_hosts += _forget_hosts(connection, (row[0] for row in rows))
             if not rows:
                 break
-            gone["quirks"] += len(rows)
+            counts["quirks"] += len(rows)
             progress("quirks", len(rows))
     with store.writing() as connection:
         OLD_IMPORTS.run(connection, {"before": day - IMPORT_DAYS})
         forget_spam_hits(connection, before_day=day - SPAM_DAYS)
         OLD_ADDITIONS.run(connection, {"before": day - ADDITION_DAYS})
-    return PurgeSummary(pages=gone_pages, urls=gone_urls, hosts=gone_hosts, **gone)
+    return PurgeSummary(pages=gone_pages, urls=gone_urls, hosts=gone_hosts, **counts)
 
 
 def to_purge(store: RegistryStore, *, day: int, keep_days: int = KEEP_DAYS) -> PurgeSummary:
@@ -176,9 +176,9 @@ def to_purge(store: RegistryStore, *, day: int, keep_days: int = KEEP_DAYS) -> P
             newest = NEWEST_PAGE.rows(reader, {"wiki": wiki.id})[0][0] or 0
             gone_pages += COUNT_PAGES.rows(reader, {"wiki": wiki.id, "before": newest - keep_days})[0][0]
         counts = {
-            what: COUNT_EXPIRED[what].rows(reader, {"before": limit})[0][0]
-            for what, limit in _limits(day, keep_days).items()
-            if what != "quirks"
+            kind: COUNT_EXPIRED[kind].rows(reader, {"before": limit})[0][0]
+            for kind, limit in _limits(day, keep_days).items()
+            if kind != "quirks"
         }
         return PurgeSummary(pages=gone_pages, urls=COUNT_URLS.rows(reader, {"before": day - keep_days})[0][0], **counts)
 
@@ -190,7 +190,7 @@ def _limits(day: int, keep_days: int) -> dict[str, int]:
 
 
 def _purge_urls(store: RegistryStore, before: int, progress: Callable[[str, int], None]) -> tuple[int, int]:
-    gone = gone_hosts = 0
+    gone_urls = gone_hosts = 0
     while True:
         with store.snapshot() as reader:
             candidates = [row[0] for row in UNUSED_URLS.rows(reader, {"before": before, "most": _WINDOW})]
@@ -206,15 +206,15 @@ def _purge_urls(store: RegistryStore, before: int, progress: Callable[[str, int]
                 went += FORGET_URLS.run(connection, {"ids": ids})
                 gone_hosts += _forget_hosts(connection, (row[1] for row in rows))
             progress("urls", len(ids))
-        gone += went
+        gone_urls += went
         if not went:
-            return gone, gone_hosts
+            return gone_urls, gone_hosts
 
 
 def _forget_hosts(connection: Connection, ids: Iterable[int]) -> int:
     """Delete those of the hosts that have neither URLs nor quirks; return the number."""
-    gone = 0
+    count = 0
     for batch in batches(sorted(set(ids))):
         LOCK_HOSTS.rows(connection, {"ids": batch})
-        gone += FORGET_HOSTS.run(connection, {"ids": batch})
-    return gone
+        count += FORGET_HOSTS.run(connection, {"ids": batch})
+    return count

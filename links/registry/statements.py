@@ -85,8 +85,8 @@ class SqlStatement:
         if plan is None:
             plan = self._plans[dialect.name, sizes] = self.compiled(dialect, sizes)
         driver: Any = reader.driver if isinstance(reader, DatabaseSnapshot) else reader.connection.driver_connection
-        found: list[Any] = driver.execute(plan.text, plan.driver_parameters(values)).fetchall()
-        return found
+        rows: list[Any] = driver.execute(plan.text, plan.driver_parameters(values)).fetchall()
+        return rows
 
     def run(self, connection: Connection, values: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> int:
         """Run it, once or for each of the mappings; return the number of changed rows."""
@@ -105,10 +105,10 @@ class SqlStatement:
         assert all(size <= MOST for size in sizes), sizes
         size = dict(zip(self.lists, sizes, strict=True))
         body: Any = self.body
-        made = body.compile(dialect=dialect)
-        wanted = [key for key, bind in made.binds.items() if bind.required]
+        compiled = body.compile(dialect=dialect)
+        wanted = [key for key, bind in compiled.binds.items() if bind.required]
         empty = {name: [None] * size[name] if name in size else None for name in wanted}
-        state = made.construct_expanded_state(empty)
+        state = compiled.construct_expanded_state(empty)
         keys = list(state.parameters) if state.positiontup is None else list(state.positiontup)
         parts: list[tuple[str, int | None, Any]] = []
         for key in keys:

@@ -76,9 +76,9 @@ _STATES = {int(state): state for state in LinkState}
 _BEGINNINGS = tuple(f"{scheme}://" for scheme in SCHEMES)
 
 
-def row_of(found: Sequence[Any]) -> UrlRow:
+def row_of(row: Sequence[Any]) -> UrlRow:
     """Build the row from a result that begins with `COLUMNS`."""
-    id_, scheme, host, port, path, host_id, state, *rest = found[: len(COLUMNS)]
+    id_, scheme, host, port, path, host_id, state, *rest = row[: len(COLUMNS)]
     url = f"{_BEGINNINGS[scheme]}{host}:{port}{path}" if port else f"{_BEGINNINGS[scheme]}{host}{path}"
     return UrlRow(id_, url, host, host_id, _STATES[state], *rest)
 
@@ -151,19 +151,19 @@ def urls_by_key(reader: Reader, keys: Iterable[bytes]) -> list[UrlRow]:
 
 def urls_by_id(reader: Reader, ids: Iterable[int]) -> dict[int, UrlRow]:
     """Return the existing URLs with these ids."""
-    return {found[0]: row_of(found) for found in FIND_IDS.each(reader, "ids", dict.fromkeys(ids))}
+    return {row[0]: row_of(row) for row in FIND_IDS.each(reader, "ids", dict.fromkeys(ids))}
 
 
 def _known(reader: Reader, wanted: Mapping[bytes, str], day: int) -> tuple[dict[str, int], list[int]]:
     """Return the ids of known URLs, and those that were last touched before today."""
     ids: dict[str, int] = {}
     old: list[int] = []
-    for found in FIND_KEYS.each(reader, "keys", wanted):
-        key, id_, touched, scheme, host, port, path = found
+    for row in FIND_KEYS.each(reader, "keys", wanted):
+        key, id_, touched, scheme, host, port, path = row
         identity = wanted[bytes(key)]
-        there = UrlParts(SCHEMES[scheme], host, port, path).url
-        if there != identity:
-            raise _one_key(identity, there)
+        stored_url = UrlParts(SCHEMES[scheme], host, port, path).url
+        if stored_url != identity:
+            raise _one_key(identity, stored_url)
         ids[identity] = id_
         if touched < day:
             old.append(id_)
@@ -212,19 +212,19 @@ class NotObservedError(InputError):
 
 def find_observed(reader: Reader, url: str) -> UrlRow | None:
     """Find a URL in any spelling; None when it is not watched; BadUrlError when it is not a URL."""
-    found = FIND.rows(reader, {"keys": [url_parts_of(fetch_key(url)).key]})
-    return row_of(found[0]) if found else None
+    rows = FIND.rows(reader, {"keys": [url_parts_of(fetch_key(url)).key]})
+    return row_of(rows[0]) if rows else None
 
 
 def require_observed(reader: Reader, url: str) -> UrlRow:
     """Find a URL in any spelling; NotObservedError when it is not watched."""
-    found = find_observed(reader, url)
-    if found is None:
+    row = find_observed(reader, url)
+    if row is None:
         raise NotObservedError(
             f"{shorten_for_message(url)} is not watched: no page in the registry has ever linked to it. `weboid links "
             "ls` shows watched links."
         )
-    return found
+    return row
 
 
 def hosts_of(connection: Connection, pattern: UrlPattern, *, wide: bool = True) -> Iterator[int]:

@@ -55,12 +55,12 @@ class InterwikiMap:
 
     def urls(self, links: Iterable[tuple[str, str]], *, is_local: bool = False) -> list[str]:
         """Return the URLs of links, of (prefix, title); or of those to the farm's own wikis: not watched (W50)."""
-        found: dict[str, None] = {}
+        urls: dict[str, None] = {}
         for prefix, title in links:
             known = self._prefixes.get(prefix.strip().lower())
             if known is not None and known.is_local is is_local:
-                found[known.url.replace("$1", encoded_title(title))] = None
-        return list(found)
+                urls[known.url.replace("$1", encoded_title(title))] = None
+        return list(urls)
 
 
 def read_interwikis(text: str | bytes) -> InterwikiMap:
@@ -69,17 +69,17 @@ def read_interwikis(text: str | bytes) -> InterwikiMap:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"The interwiki map is not JSON: {error}.") from error
-    found = document
+    entries = document
     if isinstance(document, dict):
         query = document.get("query")
-        found = (query if isinstance(query, dict) else document).get("interwikimap")
-    if not isinstance(found, list):
+        entries = (query if isinstance(query, dict) else document).get("interwikimap")
+    if not isinstance(entries, list):
         raise InputError(
             "It contains no interwiki map: query the wiki's API for "
             "action=query&meta=siteinfo&siprop=interwikimap&format=json."
         )
     prefixes = []
-    for entry in found[:MAP_LIMIT]:
+    for entry in entries[:MAP_LIMIT]:
         fields = entry if isinstance(entry, dict) else {}
         prefix, url = fields.get("prefix"), fields.get("url")
         if not isinstance(prefix, str) or not isinstance(url, str) or not prefix.strip():
@@ -174,8 +174,8 @@ ALL_WIKIS = SqlStatement(_WIKI.order_by(wikis.c.farm_id, wikis.c.dbname))
 def observed_namespaces(wiki: Wiki) -> tuple[int, ...]:
     """Return the namespaces whose pages the wiki's settings observe; articles by default (W35)."""
     feed = json.loads(wiki.settings or "{}").get("feed", {})
-    found = feed.get("namespaces", [0]) if isinstance(feed, dict) else [0]
-    return tuple(each for each in found if isinstance(each, int)) or (0,)
+    namespaces = feed.get("namespaces", [0]) if isinstance(feed, dict) else [0]
+    return tuple(each for each in namespaces if isinstance(each, int)) or (0,)
 
 
 def parse_wiki(text: str) -> WikiName:
@@ -210,12 +210,12 @@ def put_farm(connection: Connection, name: str, *, address: str = "", internal: 
         raise InputError(f"{name[:80]!r} is not a name for a farm: use letters, digits, '.', '-' and '_'.")
     if internal:
         check_regex(internal)
-    there = find_farm(connection, name)
-    if there is None:
+    stored_farm = find_farm(connection, name)
+    if stored_farm is None:
         number = max((farm.id for farm in all_farms(connection)), default=0) + 1
         insert_missing(connection, farms, [WikiFarm(number, name, address, internal)._asdict()])
     else:
-        CHANGE_FARM.run(connection, {"of": there.id, "new_address": address, "new_internal": internal})
+        CHANGE_FARM.run(connection, {"of": stored_farm.id, "new_address": address, "new_internal": internal})
     return next(farm for farm in all_farms(connection) if farm.name == name)
 
 
@@ -226,8 +226,8 @@ def all_wikis(reader: Reader) -> list[Wiki]:
 
 def find_wiki(reader: Reader, name: WikiName) -> Wiki | None:
     """Return the wiki of that name; None when it is unknown."""
-    found = FIND_WIKI.rows(reader, {"farm": name.farm, "dbname": name.dbname})
-    return _wiki(found[0]) if found else None
+    rows = FIND_WIKI.rows(reader, {"farm": name.farm, "dbname": name.dbname})
+    return _wiki(rows[0]) if rows else None
 
 
 def wiki_of(reader: Reader, wiki_id: int) -> Wiki:
@@ -237,17 +237,17 @@ def wiki_of(reader: Reader, wiki_id: int) -> Wiki:
 
 def known_wiki(reader: Reader, name: WikiName) -> Wiki:
     """Return the wiki of that name; InputError when the registry does not know it."""
-    found = find_wiki(reader, name)
-    if found is None:
+    wiki = find_wiki(reader, name)
+    if wiki is None:
         raise InputError(f"The registry has no wiki {name}; `weboid wiki ls` shows those it knows.")
-    return found
+    return wiki
 
 
 def ensure_wiki(connection: Connection, name: WikiName, *, day: int) -> Wiki:
     """Return the wiki of that name; add it when it is new; InputError when its farm is unknown."""
-    there = find_wiki(connection, name)
-    if there is not None:
-        return there
+    wiki = find_wiki(connection, name)
+    if wiki is not None:
+        return wiki
     farm = find_farm(connection, name.farm)
     if farm is None:
         known = ", ".join(each.name for each in all_farms(connection))
@@ -356,13 +356,13 @@ def take_feed_lease(
     is_gone: Callable[[str], bool] = lambda _holder: False,
 ) -> None:
     """Claim or renew the lease of a wiki; FeedHeldError when another has it, unless `is_gone`."""
-    there = _locked_lease(connection, wiki_id)
-    is_free = there is None or there.cursor in ("", holder) or there.moment <= now
-    if there is not None and not is_free and not is_gone(there.cursor):
+    lease = _locked_lease(connection, wiki_id)
+    is_free = lease is None or lease.cursor in ("", holder) or lease.moment <= now
+    if lease is not None and not is_free and not is_gone(lease.cursor):
         raise FeedHeldError(
             "Another process watches this wiki, or did so a moment ago: stop it, or wait until "
-            f"{there.moment:%H:%M:%S} UTC.",
-            until=there.moment,
+            f"{lease.moment:%H:%M:%S} UTC.",
+            until=lease.moment,
         )
     put_cursors(connection, wiki_id, {LEASE: holder}, now=now + length)
 
@@ -374,26 +374,26 @@ def _locked_lease(connection: Connection, wiki_id: int) -> FeedCursor | None:
 
 def hold_feed_lease(connection: Connection, wiki_id: int, holder: str) -> None:
     """Lock the lease until the commit; FeedHeldError when another has it by now: write nothing."""
-    there = _locked_lease(connection, wiki_id)
-    if there is None or there.cursor != holder:
+    lease = _locked_lease(connection, wiki_id)
+    if lease is None or lease.cursor != holder:
         raise FeedHeldError(
             "Another process now watches this wiki, because this one did not renew its lease in time.",
-            until=there.moment if there else datetime.fromtimestamp(0, UTC),
+            until=lease.moment if lease else datetime.fromtimestamp(0, UTC),
         )
 
 
 def release_feed_lease(connection: Connection, wiki_id: int, holder: str, *, now: datetime) -> None:
     """Release the lease, unless another process holds it."""
-    there = _locked_lease(connection, wiki_id)
-    if there is not None and there.cursor == holder:
+    lease = _locked_lease(connection, wiki_id)
+    if lease is not None and lease.cursor == holder:
         put_cursors(connection, wiki_id, {LEASE: ""}, now=now)
 
 
 FORGET_SIGNATURES = SqlStatement(delete(webhook_signatures).where(webhook_signatures.c.moment < one("before")))
 
 
-def use_signature(connection: Connection, signature: bytes, moment: datetime, *, kept: timedelta) -> bool:
-    """Record a signature as used, and delete those older than `kept`; True when it was not used before."""
-    made = int(moment.timestamp())
-    FORGET_SIGNATURES.run(connection, {"before": made - int(kept.total_seconds())})
-    return insert_new(connection, webhook_signatures, {"signature": signature, "moment": made})
+def use_signature(connection: Connection, signature: bytes, moment: datetime, *, lifetime: timedelta) -> bool:
+    """Record a signature as used, and delete those older than `lifetime`; True when it was not used before."""
+    moment_s = int(moment.timestamp())
+    FORGET_SIGNATURES.run(connection, {"before": moment_s - int(lifetime.total_seconds())})
+    return insert_new(connection, webhook_signatures, {"signature": signature, "moment": moment_s})

@@ -54,16 +54,16 @@ def parse_entry(text: str, form: EntryForm) -> ExclusionEntry:
     if form is EntryForm.DOMAIN:
         return _domain(text)
     try:
-        found = parse_link_pattern(text)
+        pattern = parse_link_pattern(text)
     except InputError as error:
         why = str(error).partition(" cannot be searched for: ")[2]
         _refuse(text, why.removesuffix("."), error)
-    is_address = found.index.startswith(("V4.", "V6."))
-    if not found.path and not found.is_tree and not is_address:
-        found = replace(found, is_tree=True)
-    elif found.port is None:
-        found = replace(found, any_port=not found.path)
-    return ExclusionEntry(text, EntryForm.PATTERN, found)
+    is_address = pattern.index.startswith(("V4.", "V6."))
+    if not pattern.path and not pattern.is_tree and not is_address:
+        pattern = replace(pattern, is_tree=True)
+    elif pattern.port is None:
+        pattern = replace(pattern, any_port=not pattern.path)
+    return ExclusionEntry(text, EntryForm.PATTERN, pattern)
 
 
 class ExclusionList:
@@ -75,8 +75,8 @@ class ExclusionList:
         self._trees: dict[str, list[ExclusionEntry]] = {}
         self._hosts: dict[str, list[ExclusionEntry]] = {}
         for entry in self.entries:
-            kept = self._trees if entry.pattern.is_tree else self._hosts
-            kept.setdefault(entry.pattern.index, []).append(entry)
+            entries_by_index = self._trees if entry.pattern.is_tree else self._hosts
+            entries_by_index.setdefault(entry.pattern.index, []).append(entry)
 
     def entry_for(self, url: UrlParts) -> ExclusionEntry | None:
         """Return the entry that excludes the URL; None when none does."""
@@ -87,12 +87,12 @@ class ExclusionList:
             return next((each for each in entries if each.pattern.covers_rest(url.scheme, url.port, url.path)), None)
 
         index = domain_index(url.host)
-        found = covering(self._hosts.get(index, ()))
+        entry = covering(self._hosts.get(index, ()))
         place = index.find(".")
-        while found is None and place >= 0:
-            found = covering(self._trees.get(index[: place + 1], ()))
+        while entry is None and place >= 0:
+            entry = covering(self._trees.get(index[: place + 1], ()))
             place = index.find(".", place + 1)
-        return found
+        return entry
 
     def meeting(self, pattern: LinkPattern) -> list[ExclusionEntry]:
         """Return the entries that may exclude results of a search for the pattern."""
@@ -101,21 +101,21 @@ class ExclusionList:
 
 def exclusions_of(settings: Mapping[str, Any]) -> ExclusionList:
     """Build the list from a wiki's settings. Invalid entries are skipped; see `unreadable`."""
-    return ExclusionList(entry for entry in _kept(settings) if isinstance(entry, ExclusionEntry))
+    return ExclusionList(entry for entry in _parsed_entries(settings) if isinstance(entry, ExclusionEntry))
 
 
 def unreadable(settings: Mapping[str, Any]) -> list[str]:
     """Return the errors of invalid entries in a wiki's settings, which were written there by hand."""
-    return [entry for entry in _kept(settings) if isinstance(entry, str)]
+    return [entry for entry in _parsed_entries(settings) if isinstance(entry, str)]
 
 
-def _kept(settings: Mapping[str, Any]) -> Iterator[ExclusionEntry | str]:
+def _parsed_entries(settings: Mapping[str, Any]) -> Iterator[ExclusionEntry | str]:
     for form in EntryForm:
-        kept = settings.get(form.value, [])
-        if not isinstance(kept, list):
+        texts = settings.get(form.value, [])
+        if not isinstance(texts, list):
             yield f"The setting {form.value} is not a list."
             continue
-        for text in kept:
+        for text in texts:
             try:
                 yield parse_entry(str(text), form)
             except InputError as error:
@@ -124,22 +124,22 @@ def _kept(settings: Mapping[str, Any]) -> Iterator[ExclusionEntry | str]:
 
 def with_entry(settings: Mapping[str, Any], entry: ExclusionEntry) -> dict[str, Any]:
     """Return the settings with the entry added; InputError when the list is full."""
-    kept = _texts(settings, entry.form)
-    if len(kept) >= ENTRIES_LIMIT and entry.text not in kept:
+    texts = _texts(settings, entry.form)
+    if len(texts) >= ENTRIES_LIMIT and entry.text not in texts:
         _refuse(entry.text, f"a list has {ENTRIES_LIMIT:,} entries at most")
-    return {**settings, entry.form.value: sorted({*kept, entry.text})}
+    return {**settings, entry.form.value: sorted({*texts, entry.text})}
 
 
 def without_entry(settings: Mapping[str, Any], text: str, form: EntryForm) -> dict[str, Any] | None:
     """Return the settings without the entry; None when the list does not have it."""
-    kept = _texts(settings, form)
+    texts = _texts(settings, form)
     wanted = text.strip()
-    if wanted not in kept:
+    if wanted not in texts:
         try:
             wanted = parse_entry(text, form).text
         except InputError:
             return None
-    return {**settings, form.value: [each for each in kept if each != wanted]} if wanted in kept else None
+    return {**settings, form.value: [each for each in texts if each != wanted]} if wanted in texts else None
 
 
 def warning_for(pattern: LinkPattern, entries: Iterable[ExclusionEntry], wiki: str = "") -> str:
@@ -189,12 +189,12 @@ def add_entry_counts(
 
 def counts_of(rows: Connection, wiki_id: int) -> dict[str, tuple[int, int, int]]:
     """Return (links, pages, last day) of each entry with excluded links."""
-    found = rows.execute(
+    count_rows = rows.execute(
         select(excluded.c.entry, excluded.c.links, excluded.c.pages, excluded.c.last_day).where(
             excluded.c.wiki_id == wiki_id
         )
     )
-    return {row.entry: (row.links, row.pages, row.last_day) for row in found}
+    return {row.entry: (row.links, row.pages, row.last_day) for row in count_rows}
 
 
 def _domain(text: str) -> ExclusionEntry:
@@ -223,8 +223,8 @@ def _domain(text: str) -> ExclusionEntry:
 
 
 def _texts(settings: Mapping[str, Any], form: EntryForm) -> list[str]:
-    kept = settings.get(form.value)
-    return [str(text) for text in kept] if isinstance(kept, list) else []
+    texts = settings.get(form.value)
+    return [str(text) for text in texts] if isinstance(texts, list) else []
 
 
 def _refuse(text: str, why: str, cause: Exception | None = None) -> NoReturn:
@@ -269,7 +269,7 @@ def suggest_exclusions(
         .order_by(number.desc())
         .limit(_HOSTS_LIMIT)
     )
-    found = []
+    suggestions = []
     for row in rows.execute(by_host).all():
         citing = rows.execute(
             select(func.count(refs.c.page.distinct()), func.min(hosts.c.name)).where(
@@ -277,5 +277,5 @@ def suggest_exclusions(
             )
         ).one()
         if citing[0] >= least:
-            found.append(ExclusionSuggestion(citing[1], citing[0], citing[0] / total, row.urls, row.links))
-    return sorted(found, key=lambda each: (-each.pages, each.host))
+            suggestions.append(ExclusionSuggestion(citing[1], citing[0], citing[0] / total, row.urls, row.links))
+    return sorted(suggestions, key=lambda each: (-each.pages, each.host))

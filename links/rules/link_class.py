@@ -172,14 +172,14 @@ def classify_link(text: str, rules: WikiRules = NO_RULES) -> ClassifiedLink:
         return ClassifiedLink(text, sort, note=why, warnings=warnings_of(text, url))
     if sort is LinkClass.WATCHED:
         spelling = fetched if fetched != identity else ""
-        found = ClassifiedLink(text, sort, identity, warnings=warnings_of(text, url), spelling=spelling)
-        hit = rules.spam.hit_of(found.text, found.identity)
+        link = ClassifiedLink(text, sort, identity, warnings=warnings_of(text, url), spelling=spelling)
+        hit = rules.spam.hit_of(link.text, link.identity)
         if hit is not None:
-            return replace(found, sort=LinkClass.SPAM, note=str(hit), hit=hit)
+            return replace(link, sort=LinkClass.SPAM, note=str(hit), hit=hit)
         entry = rules.exclusions.entry_for(url)
         if entry is not None:
-            return replace(found, sort=LinkClass.EXCLUDED, note=f"entry {entry.text}", entry=entry.text)
-        return found
+            return replace(link, sort=LinkClass.EXCLUDED, note=f"entry {entry.text}", entry=entry.text)
+        return link
     return ClassifiedLink(text, sort, identity, why, warnings=warnings_of(text, url))
 
 
@@ -210,18 +210,18 @@ def unreachable_reason(host: str) -> UnreachableReason | None:
 
 def warnings_of(text: str, url: UrlParts) -> tuple[LinkWarning, ...]:
     """Return the oddities of a URL, as written and as requested."""
-    found = []
+    warnings = []
     if "%" in url.path and _ESCAPE.search(url.path):
         path_text = unquote_to_bytes(url.path).decode("utf-8", "ignore")
-        found += [LinkWarning.BIDI] if _BIDI.search(path_text) else []
-        found += [LinkWarning.HIDDEN] if _HIDDEN.search(path_text) else []
+        warnings += [LinkWarning.BIDI] if _BIDI.search(path_text) else []
+        warnings += [LinkWarning.HIDDEN] if _HIDDEN.search(path_text) else []
     if "xn--" in url.host and any(map(_is_mixed, url.host.split("."))):
-        found.append(LinkWarning.MIXED)
+        warnings.append(LinkWarning.MIXED)
     if len(url.url) > LONG_CHARS:
-        found.append(LinkWarning.LONG)
+        warnings.append(LinkWarning.LONG)
     if "@" in text and _CREDENTIALS.match(text.strip()):
-        found.append(LinkWarning.CREDENTIALS)
-    return tuple(found)
+        warnings.append(LinkWarning.CREDENTIALS)
+    return tuple(warnings)
 
 
 def _is_mixed(label: str) -> bool:

@@ -92,10 +92,10 @@ def parse_link_pattern(text: str) -> LinkPattern:
     end = re.search(r"[/?#\\]", rest)
     place = len(rest) if end is None else end.start()
     authority, tail = rest[:place].rpartition("@")[2], rest[place:]
-    found = _AUTHORITY.fullmatch(authority)
-    if found is None:
+    match = _AUTHORITY.fullmatch(authority)
+    if match is None:
         _refuse(text, "the part before the path is neither a host nor a host with a port")
-    host, port = found[1], None if found[2] is None else int(found[2])
+    host, port = match[1], None if match[2] is None else int(match[2])
     if port is not None and not 0 < port < 65_536:
         _refuse(text, "a port is a number from 1 to 65535")
     index, is_tree = _host(text, host)
@@ -309,17 +309,17 @@ def _hosts(rows: Reader, pattern: LinkPattern, place: SearchPosition) -> Iterato
     """Yield the matching hosts, in order, from the position's own host."""
     order, host_id = place.order, place.host_id
     if not pattern.is_tree:
-        found = [SearchHost(*row) for row in EXACT_HOSTS.rows(rows, {"index": pattern.index})]
-        yield from (host for host in found if (host.order, host.id) >= (order, host_id))
+        matches = [SearchHost(*row) for row in EXACT_HOSTS.rows(rows, {"index": pattern.index})]
+        yield from (host for host in matches if (host.order, host.id) >= (order, host_id))
         return
     parameters = {"high": ending(pattern.index), "most": HOSTS_AT_ONCE}
     while True:
         where = {"low": max(order, pattern.index), "order": order, "host": host_id}
-        found = [SearchHost(*row) for row in TREE_HOSTS.rows(rows, {**parameters, **where})]
-        yield from found
-        if len(found) < HOSTS_AT_ONCE:
+        matches = [SearchHost(*row) for row in TREE_HOSTS.rows(rows, {**parameters, **where})]
+        yield from matches
+        if len(matches) < HOSTS_AT_ONCE:
             return
-        order, host_id = found[-1].order, found[-1].id + 1
+        order, host_id = matches[-1].order, matches[-1].id + 1
 
 
 def _on_hosts(rows: Reader, pattern: LinkPattern, on: list[SearchHost], size: int) -> Iterator[SearchSlice]:
@@ -330,16 +330,16 @@ def _on_hosts(rows: Reader, pattern: LinkPattern, on: list[SearchHost], size: in
     known = pattern.head[:PATH_HEAD_CHARS]
     parameters: dict[str, Any] = {"hosts": [host.id for host in on], "most": LINKS_AT_ONCE}
     if len(known) == PATH_HEAD_CHARS:
-        found = ALIKE_ON_HOSTS.rows(rows, {**parameters, "head": known})
+        link_rows = ALIKE_ON_HOSTS.rows(rows, {**parameters, "head": known})
     else:
         high = ending(known) if known else LAST_CHARACTER
-        found = RANGE_ON_HOSTS.rows(rows, {**parameters, "low": known, "high": high})
-    if len(found) == LINKS_AT_ONCE:
+        link_rows = RANGE_ON_HOSTS.rows(rows, {**parameters, "low": known, "high": high})
+    if len(link_rows) == LINKS_AT_ONCE:
         for host in on:
             yield from _on_host(rows, pattern, host, ("", 0), size)
         return
     by_host: dict[int, list[SearchRow]] = {}
-    for row in map(SearchRow._make, found):
+    for row in map(SearchRow._make, link_rows):
         by_host.setdefault(row.host_id, []).append(row)
     links = [(host, row) for host in on for row in sorted(by_host.get(host.id, ()), key=lambda row: (row.head, row.id))]
     yield SearchSlice(links, on, is_whole=True)
@@ -356,12 +356,12 @@ def _on_host(
     is_whole = False
     while not is_whole:
         parameters = {"host": host.id, "head": head, "most": size}
-        found = ALIKE.rows(rows, {**parameters, "url": url_id}) if head.startswith(known) else []
-        if len(found) < size and not is_long:
-            parameters["most"] = size - len(found)
-            found += LATER.rows(rows, {**parameters, "high": high})
-        is_whole = len(found) < size
-        links = [(host, SearchRow._make(row)) for row in found]
+        link_rows = ALIKE.rows(rows, {**parameters, "url": url_id}) if head.startswith(known) else []
+        if len(link_rows) < size and not is_long:
+            parameters["most"] = size - len(link_rows)
+            link_rows += LATER.rows(rows, {**parameters, "high": high})
+        is_whole = len(link_rows) < size
+        links = [(host, SearchRow._make(row)) for row in link_rows]
         if links:
             head, url_id = links[-1][1].head, links[-1][1].id
         yield SearchSlice(links, [host], is_whole=is_whole)

@@ -91,17 +91,17 @@ class FragmentSet:
         # The long s is an s but for its case; no other letter beyond ASCII stays one as a small letter.
         words = self._words.search(text.lower().replace("\u017f", "s"))
         alone = {number for word in words for number in self._numbers[word]}
-        found = {number for number in alone if self.pattern(number).search(text)}
+        numbers = {number for number in alone if self.pattern(number).search(text)}
         if self._wordless:
-            found.update(self._wordless[number] for number in self._others.search(text))
-        return iter(sorted(found))
+            numbers.update(self._wordless[number] for number in self._others.search(text))
+        return iter(sorted(numbers))
 
     def pattern(self, number: int) -> Any:
         """Return the compiled expression of that number."""
-        found = self._compiled.get(number)
-        if found is None:
-            found = self._compiled[number] = re2.compile(self._expressions[number], re2_options(REGEX_LIMIT_BYTES))
-        return found
+        regex = self._compiled.get(number)
+        if regex is None:
+            regex = self._compiled[number] = re2.compile(self._expressions[number], re2_options(REGEX_LIMIT_BYTES))
+        return regex
 
 
 def words_of(fragment: str) -> list[str]:
@@ -237,8 +237,8 @@ class SpamLists:
                     else:
                         self._domains.setdefault(host, hit)
             else:
-                found = black if each.kind is SpamListKind.BLACKLIST else white
-                found.update(self._fragments(each))
+                fragments = black if each.kind is SpamListKind.BLACKLIST else white
+                fragments.update(self._fragments(each))
         self.size += len(self._domains) + len(black) + len(white)
         self._lines = list(black)
         self._black = FragmentSet(list(black.values()))

@@ -42,24 +42,24 @@ def hits_of(links: Iterable[ClassifiedLink]) -> dict[str, SpamLine]:
     return {link.identity: link.hit for link in links if link.hit is not None}
 
 
-def write_spam_hits(rows: Connection, wiki_id: int, found: Mapping[int, Mapping[str, SpamLine]], *, today: int) -> None:
+def write_spam_hits(rows: Connection, wiki_id: int, spam: Mapping[int, Mapping[str, SpamLine]], *, today: int) -> None:
     """Write the spam hits of the pages that were written today; empty for a page that has none."""
     table = spam_hits.c
     columns = (table.page, table.key, table.list, table.line, table.first_day, table.last_day)
-    there = {
+    stored_hits = {
         (row.page, bytes(row.key)): row
-        for some in batches(sorted(found))
+        for some in batches(sorted(spam))
         for row in rows.execute(select(*columns).where(table.page.in_(some)).order_by(table.page, table.key))
     }
     put = []
-    for page, hits in found.items():
+    for page, hits in spam.items():
         for url, hit in hits.items():
-            old = there.pop((page, key_of(url)), None)
+            old = stored_hits.pop((page, key_of(url)), None)
             if old is None or (old.list, old.line, old.last_day) != (hit.list, hit.line, today):
                 place = {"page": page, "key": key_of(url), "wiki_id": wiki_id, "url": url}
                 days = {"first_day": today if old is None else old.first_day, "last_day": today}
                 put.append({**place, "list": hit.list, "line": hit.line, **days})
-    for (page, key), old in there.items():
+    for (page, key), old in stored_hits.items():
         same = and_(table.page == page, table.key == key)
         if old.first_day >= today:
             rows.execute(delete(spam_hits).where(same))
@@ -77,7 +77,7 @@ def spam_on(rows: Connection, wiki_id: int, *, limit: int = 100, after: tuple[in
     """Return the next current hits on pages of the wiki (W05), after that page and key, by page."""
     table = spam_hits.c
     page, key = after
-    found = rows.execute(
+    hit_rows = rows.execute(
         select(*table, pages.c.page_id, pages.c.title)
         .where(
             table.wiki_id == wiki_id,
@@ -93,7 +93,7 @@ def spam_on(rows: Connection, wiki_id: int, *, limit: int = 100, after: tuple[in
         SpamHit(
             *(row.page, row.page_id, row.title, row.url, SpamLine(row.list, row.line)), *(row.first_day, row.last_day)
         )
-        for row in found
+        for row in hit_rows
     ]
 
 
@@ -140,7 +140,7 @@ class RuleBook:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: dict[int, tuple[object, WikiRules]] = {}
+        self._rules_by_wiki: dict[int, tuple[object, WikiRules]] = {}
 
     def rules_of(self, rows: Connection, wiki_id: int) -> WikiRules:
         """Return the wiki's current rules; default rules when there is no such wiki."""
@@ -156,11 +156,11 @@ class RuleBook:
         its = (table.farm_id == facts.farm_id, table.wiki_id.in_((FARM_WIDE, wiki_id)))
         question = select(table.wiki_id, table.name, table.digest).where(*its)
         lists = [(row.wiki_id, row.name, bytes(row.digest)) for row in rows.execute(question)]
-        seen = (tuple(facts), sorted(lists))
+        fingerprint = (tuple(facts), sorted(lists))
         with self._lock:
-            kept = self._kept.get(wiki_id)
-        if kept is not None and kept[0] == seen:
-            return kept[1]
+            cache_entry = self._rules_by_wiki.get(wiki_id)
+        if cache_entry is not None and cache_entry[0] == fingerprint:
+            return cache_entry[1]
         contents = rows.execute(
             select(table.wiki_id, table.name, table.kind, table.content).where(*its).order_by(table.wiki_id, table.name)
         )
@@ -168,12 +168,12 @@ class RuleBook:
             SpamList(*(row.name, SpamListKind(row.kind), row.content), is_global=row.wiki_id == FARM_WIDE)
             for row in contents
         ]
-        made = _rules(facts, spam)
+        rules = _rules(facts, spam)
         with self._lock:
-            if len(self._kept) >= _WIKIS_KEPT:
-                self._kept.clear()
-            self._kept[wiki_id] = (seen, made)
-        return made
+            if len(self._rules_by_wiki) >= _WIKIS_KEPT:
+                self._rules_by_wiki.clear()
+            self._rules_by_wiki[wiki_id] = (fingerprint, rules)
+        return rules
 
 
 def search_warnings(rows: Connection, book: RuleBook, pattern: LinkPattern, named: Mapping[int, str]) -> list[str]:
@@ -201,8 +201,8 @@ def put_list(rows: Connection, farm_id: int, each: SpamList, *, wiki_id: int = F
 
 def has_list(rows: Connection, farm_id: int, each: SpamList, *, wiki_id: int = FARM_WIDE) -> bool:
     """Return True when the list of that name has this exact content."""
-    found = rows.execute(select(spam_lists.c.digest).where(*_is_list(farm_id, wiki_id, each.name))).scalar()
-    return found is not None and bytes(found) == _digest(each)
+    digest = rows.execute(select(spam_lists.c.digest).where(*_is_list(farm_id, wiki_id, each.name))).scalar()
+    return digest is not None and bytes(digest) == _digest(each)
 
 
 def _digest(each: SpamList) -> bytes:
@@ -219,11 +219,11 @@ def _is_list(farm_id: int, wiki_id: int, name: str) -> tuple[ColumnElement[bool]
     return table.farm_id == farm_id, table.wiki_id == wiki_id, table.name == name
 
 
-def lists_kept(rows: Connection) -> list[ListRow]:
+def read_lists(rows: Connection) -> list[ListRow]:
     """Return all lists, those of a farm together."""
     place = spam_lists.c.farm_id, spam_lists.c.wiki_id, spam_lists.c.name
-    found = rows.execute(select(*place, spam_lists.c.kind, spam_lists.c.loaded_day).order_by(*place))
-    return [ListRow(farm_id, wiki_id, name, SpamListKind(kind), day) for farm_id, wiki_id, name, kind, day in found]
+    list_rows = rows.execute(select(*place, spam_lists.c.kind, spam_lists.c.loaded_day).order_by(*place))
+    return [ListRow(farm_id, wiki_id, name, SpamListKind(kind), day) for farm_id, wiki_id, name, kind, day in list_rows]
 
 
 def _rules(facts: Any, lists: list[SpamList]) -> WikiRules:
@@ -247,7 +247,7 @@ def _rules(facts: Any, lists: list[SpamList]) -> WikiRules:
 def parse_wiki_settings(text: str) -> Mapping[str, Any]:
     """Parse a wiki's settings; empty when they are invalid."""
     try:
-        found = json.loads(text or "{}")
+        settings = json.loads(text or "{}")
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return settings if isinstance(settings, dict) else {}

@@ -201,8 +201,8 @@ class SqliteDecisionStore:
             # Under another name until it is complete: a file without a version is not a store (fail closed).
             fresh = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}")
             try:
-                with closing(sqlite3.connect(fresh, isolation_level=None)) as made:
-                    made.executescript(TABLES)
+                with closing(sqlite3.connect(fresh, isolation_level=None)) as new_connection:
+                    new_connection.executescript(TABLES)
                 with suppress(FileExistsError):
                     self._path.hardlink_to(fresh)
             finally:
@@ -213,9 +213,9 @@ class SqliteDecisionStore:
         connection.executescript(TABLES)
         return connection
 
-    def _open(self, how: str) -> sqlite3.Connection:
+    def _open(self, uri_query: str) -> sqlite3.Connection:
         connection = sqlite3.connect(
-            f"{self._path.absolute().as_uri()}{how}",
+            f"{self._path.absolute().as_uri()}{uri_query}",
             uri=True,
             timeout=_BUSY_TIMEOUT_S,
             isolation_level=None,

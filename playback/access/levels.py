@@ -225,7 +225,7 @@ class RuleTable(Generic[_L]):
         identity, host = identity_and_host(url)
         whose = (wiki, "") if wiki else ("",)
         named = [(LevelScope.LINK, identity), *((LevelScope.DOMAIN, each) for each in domains_of(host))]
-        targets = [LevelTarget(scope, each, what) for scope, what in named for each in whose]
+        targets = [LevelTarget(scope, each, name) for scope, name in named for each in whose]
         if wiki:
             targets.append(LevelTarget(LevelScope.WIKI, wiki))
         targets.append(LevelTarget(LevelScope.DEFAULT))

@@ -301,11 +301,11 @@ def lift_takedowns(store: DecisionStore, numbers: Iterable[int], *, actor: str, 
     store.change([(_LIFT, {**values, "number": number}) for number in numbers])
 
 
-def list_takedowns(store: DecisionStore, *, what: str = "", after: int = 0, limit: int = 1 << 62) -> list[Takedown]:
+def list_takedowns(store: DecisionStore, *, target: str = "", after: int = 0, limit: int = 1 << 62) -> list[Takedown]:
     """Return the take-downs, lifted ones included, by number: those of a target, or with numbers above `after`."""
-    named = " AND what = :what" if what else ""
+    named = " AND what = :what" if target else ""
     query = f"SELECT * FROM takedowns WHERE number > :after{named} ORDER BY number LIMIT :most"  # noqa: S608 constants
-    rows = store.rows(query, {"after": after, "most": limit, **({"what": what} if what else {})})
+    rows = store.rows(query, {"after": after, "most": limit, **({"what": target} if target else {})})
     return [record_of(Takedown, row) for row in rows]
 
 

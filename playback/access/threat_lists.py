@@ -243,8 +243,8 @@ class ThreatLists:
     def all_on(self, url: str) -> list[ListHit]:
         """Return the entries of the URL on all lists."""
         hashes = url_hashes(url) if self._lists else []
-        sizes = ((about, max(map(file.find, hashes), default=0)) for about, file in self._lists)
-        return [ListHit(about, size >= _SURE) for about, size in sizes if size]
+        sizes = ((threat_list, max(map(file.find, hashes), default=0)) for threat_list, file in self._lists)
+        return [ListHit(threat_list, size >= _SURE) for threat_list, size in sizes if size]
 
 
 def lists_folder(decisions_db: Path) -> Path:
@@ -262,19 +262,19 @@ def list_rows(store: DecisionStore) -> list[ThreatList]:
     return [record_of(ThreatList, row) for row in store.rows("SELECT * FROM url_lists ORDER BY name", {})]
 
 
-def add_list(store: DecisionStore, folder: Path, about: ThreatList, prefixes: Iterable[bytes]) -> ThreatList:
+def add_list(store: DecisionStore, folder: Path, threat_list: ThreatList, prefixes: Iterable[bytes]) -> ThreatList:
     """Add or replace a list and return its row; InputError for an invalid name or no prefixes."""
-    if not about.name.strip() or len(about.name) > 100 or not about.name.isprintable():
+    if not threat_list.name.strip() or len(threat_list.name) > 100 or not threat_list.name.isprintable():
         raise InputError("A list's name has 1 to 100 visible characters.")
-    old = next((each for each in list_rows(store) if each.name == about.name), None)
-    stamp = f"{about.name} {unix_milliseconds(about.added_at)}"
+    old = next((each for each in list_rows(store) if each.name == threat_list.name), None)
+    stamp = f"{threat_list.name} {unix_milliseconds(threat_list.added_at)}"
     file = f"{hashlib.sha256(stamp.encode()).hexdigest()[:24]}.prefixes"
-    about = replace(about, file=file, entries=write_prefixes(folder / file, prefixes))
-    store.change([_without(about.name), insert_row("url_lists", row_values(about))])
+    threat_list = replace(threat_list, file=file, entries=write_prefixes(folder / file, prefixes))
+    store.change([_without(threat_list.name), insert_row("url_lists", row_values(threat_list))])
     if old is not None and old.file != file:
         with suppress(OSError):  # it does no harm; existing mappings remain readable
             (folder / old.file).unlink()
-    return record_of(ThreatList, row_values(about))
+    return record_of(ThreatList, row_values(threat_list))
 
 
 def remove_list(store: DecisionStore, folder: Path, name: str) -> ThreatList:

@@ -114,9 +114,9 @@ class CaptureLookup:
         """
         limit, blocked = _NEAREST, None
         while True:
-            seen = shown = refused = 0
+            row_count = shown = refused = 0
             for row in self._nearest(url, at, window, limit):
-                seen += 1
+                row_count += 1
                 capture = self._with_page_id(capture_of(row))
                 if (error := self._refusal(capture)) is not None:
                     refused += 1
@@ -124,7 +124,7 @@ class CaptureLookup:
                 elif capture is not None:
                     shown += 1
                     yield capture
-            if shown or not refused or seen < limit or limit >= _MOST_NEAREST:
+            if shown or not refused or row_count < limit or limit >= _MOST_NEAREST:
                 break
             limit *= 16
         if blocked is not None:

@@ -267,12 +267,12 @@ def _refusal(environ: WSGIEnvironment, policy: Policy) -> tuple[str, str] | None
 
 def _leads_home(value: str, policy: Policy) -> bool:
     """Return True when all targets of a Link header but the archived page are ours."""
-    ours = (
+    own_prefixes = (
         f"{policy.front_origin}/",
         *(f"{scheme}://{host}/" for host in policy.hosts for scheme in ("https", "http")),
     )
     return all(
-        target.startswith(("http://", "https://") if relation == "original" else ours)
+        target.startswith(("http://", "https://") if relation == "original" else own_prefixes)
         for target, relation in _LINKED.findall(value)
     )
 

@@ -218,7 +218,7 @@ class MadeCache:
             if (other := self._making.get(name)) is None:
                 break
             other.wait()  # if it failed, it is this one's turn
-        made = self._making[name] = Event()
+        finished = self._making[name] = Event()
         try:
             value = None if self._files is None else self._files.find(name)
             if value is None and self._files is not None:
@@ -238,4 +238,4 @@ class MadeCache:
             raise
         finally:
             del self._making[name]
-            made.set()
+            finished.set()

@@ -26,9 +26,9 @@ def run_jobs(do: Callable[[dict[str, Any]], bytes], deadline_s: Callable[[dict[s
     while (frame := read_frame(sys.stdin.buffer)) is not None:
         job = json.loads(frame)
         signal.setitimer(signal.ITIMER_REAL, deadline_s(job))
-        made = do(job)
+        result = do(job)
         signal.setitimer(signal.ITIMER_REAL, 0)
-        write_frame(sys.stdout.buffer, made)
+        write_frame(sys.stdout.buffer, result)
 
 
 def write_frame(stream: BinaryIO, data: bytes) -> None:

@@ -65,9 +65,9 @@ def pdf_document(facts: Mapping[str, Any], title: str, picture: Callable[[int], 
     else:
         count, shown = facts["count"], len(facts["pages"])
         pages = "1 page" if count == 1 else f"{count:,} pages"
-        how = "as pictures with their text" if picture is not None else "as text"
+        presentation = "as pictures with their text" if picture is not None else "as text"
         rest = f" The first {shown:,} are shown; the others are in the file."
-        parts = [f"<p>PDF, {pages}, shown {how}.{'' if shown == count else rest}</p>"]
+        parts = [f"<p>PDF, {pages}, shown {presentation}.{'' if shown == count else rest}</p>"]
         for number, page in enumerate(facts["pages"], 1):
             text = page["text"]
             words = f"<pre>{escape(text)}</pre>" if text else "<p>This page contains no text.</p>"

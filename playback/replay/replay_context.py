@@ -230,11 +230,8 @@ class ReplayContext:
         """Return the answer made from a capture whose access was checked, from the cache when possible."""
         address, place = request.memento, capture.location
         key = (
-            # what of,
             (capture.digest, capture.url, capture.page_id, place.filename, place.offset),
-            # for whom,
             (address, content_type, self.front, self.has_fonts, request.rules, request.variant),
-            # by what.
             (SANITISER_VERSION, maker_version()),
         )
         return request.answer(capture, content_type, lambda: self.made.get(key, make))

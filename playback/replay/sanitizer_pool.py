@@ -195,16 +195,16 @@ class _MakerProcess:
                 values["data"] = job.data.decode("latin-1")
         try:
             write_frame(process.stdin, json.dumps(values).encode())
-            made = read_frame(process.stdout)
+            frame = read_frame(process.stdout)
         except OSError:
-            made = None
+            frame = None
         except gevent.GreenletExit:  # the connection's greenlet is killed: the frame is lost
             self.end()
             raise
-        if made is None:
+        if frame is None:
             self.end()
             raise MakingFailedError("Sanitising it exceeded the time or memory limit.")
-        return made
+        return frame
 
     def end(self) -> None:
         if self._process is not None:

@@ -37,29 +37,29 @@ def with_memento_headers(context: replay_context.ReplayContext, route: Route) ->
     index = mementos.MementoIndex(context.index, context.permits)
 
     def answer(request: replay_context.Request) -> replay_context.ReplayResponse:
-        made = route(request)
-        if made.status not in _SHOWN and made.status is not HTTPStatus.FOUND:
-            return made
+        response = route(request)
+        if response.status not in _SHOWN and response.status is not HTTPStatus.FOUND:
+            return response
         url, timestamp = request.memento.url, request.memento.timestamp
         links = mementos.page_links(places, url)
-        if made.status is HTTPStatus.FOUND:
-            return replace(made, headers=(*made.headers, ("Link", mementos.link_header(links))))
+        if response.status is HTTPStatus.FOUND:
+            return replace(response, headers=(*response.headers, ("Link", mementos.link_header(links))))
         shown = mementos.PageMemento(url, timestamp)
         if not index.is_listed(shown):
-            return replace(made, headers=(*_without_date(made), ("Link", mementos.link_header(links))))
+            return replace(response, headers=(*_without_date(response), ("Link", mementos.link_header(links))))
         around = index.around(url, timestamp)
         headers = (
             # The page's time, as in its address, not that of the record that it is made from.
             ("Memento-Datetime", mementos.memento_date(shown)),
             ("Link", mementos.link_header(links, mementos.memento_links(places, shown, around))),
         )
-        return replace(made, headers=(*_without_date(made), *headers))
+        return replace(response, headers=(*_without_date(response), *headers))
 
     return answer
 
 
-def _without_date(made: replay_context.ReplayResponse) -> tuple[tuple[str, str], ...]:
-    return tuple(pair for pair in made.headers if pair[0] != "Memento-Datetime")
+def _without_date(response: replay_context.ReplayResponse) -> tuple[tuple[str, str], ...]:
+    return tuple(pair for pair in response.headers if pair[0] != "Memento-Datetime")
 
 
 _PART = re.compile(r"(?:/w/[^/\s\"'<>]{1,64})?/c/\d{14}(?:im|mk|cs|cp|fo)_/[^\s\"'<>]{1,30000}")
@@ -103,11 +103,11 @@ def drift_route(context: replay_context.ReplayContext, page_route: Route, style_
     def addresses(request: replay_context.Request) -> Iterator[Memento]:
         """Yield the address of the page and those of its parts; nothing when there is no document."""
         address = replace(request.memento, modifier=MementoModifier.PAGE)
-        made = page_route(replace(request, memento=address, known_etags=""))
-        if made.status is not HTTPStatus.OK or made.content_type != replay_context.HTML:
+        response = page_route(replace(request, memento=address, known_etags=""))
+        if response.status is not HTTPStatus.OK or response.content_type != replay_context.HTML:
             return
         yield address
-        waiting = [made.text]
+        waiting = [response.text]
         seen, sheets = set[Memento](), 0
         while waiting:
             for path in _PART.findall(unescape(waiting.pop())):
@@ -158,7 +158,7 @@ def routes(context: replay_context.ReplayContext) -> Mapping[MementoModifier, Ro
     page, style = _answering(pages.page), _answering(parts.style)
     return {
         MementoModifier.PAGE: with_memento_headers(context, page),
-        MementoModifier.VERY: lambda request: replace(made := pages.very_page(request), headers=_without_date(made)),
+        MementoModifier.VERY: lambda request: replace(reply := pages.very_page(request), headers=_without_date(reply)),
         MementoModifier.IMAGE: parts.image,
         MementoModifier.MASK: parts.mask,
         MementoModifier.STYLE: style,
@@ -179,8 +179,8 @@ class Replay:
         self._context = context
         self._routes = routes(context)
         # Copies that a reader's browser keeps lead to the front, name fonts or not, and are as safe as what made them.
-        made = hashlib.sha256(f"{replay_context.maker_version()} {context.front} {context.has_fonts}".encode())
-        self._made = made.hexdigest()[:8]
+        digest = hashlib.sha256(f"{replay_context.maker_version()} {context.front} {context.has_fonts}".encode())
+        self._made = digest.hexdigest()[:8]
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request (PEP 3333)."""

@@ -98,8 +98,8 @@ class CdxWalk:
         elif query.newest:
             reverse = replace(query, descending=not query.descending, newest=False)
             held = min(query.limit or 0, _MOST_SORTED)
-            found = _limited(map(self._of_chunk, self._chunks(reverse)), query.skip, held)
-            yield [*chain.from_iterable(found)][::-1]
+            chunks = _limited(map(self._of_chunk, self._chunks(reverse)), query.skip, held)
+            yield [*chain.from_iterable(chunks)][::-1]
             self.resume = None
         else:
             yield from self._in_order()

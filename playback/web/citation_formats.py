@@ -130,14 +130,14 @@ def wiki_text(text: str) -> str:
     cleaned = _clean(text)
 
     def one(match: re.Match[str]) -> str:
-        found, place = match[0], match.start()
+        character, place = match[0], match.start()
         # "==", "--", "__" and "//" mean something in the middle, "*" and the like in the beginning.
-        if found in _WIKI_ALONE and place > 0:
+        if character in _WIKI_ALONE and place > 0:
             before = cleaned[place - 1]
             after = cleaned[place + 1 : place + 2]
-            if found not in (before, after) and not (found == ":" and after == "/"):
-                return found
-        return f"&#{ord(found)};"
+            if character not in (before, after) and not (character == ":" and after == "/"):
+                return character
+        return f"&#{ord(character)};"
 
     escaped = _WIKI_SPECIAL.sub(one, cleaned)
     return re.sub(r"\b(ISBN|RFC|PMID) (?=\d)", r"\1&#32;", escaped)  # MediaWiki's magic links

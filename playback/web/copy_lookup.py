@@ -129,7 +129,7 @@ class CopyLookup:
         self._database = database
         self._store = store
         has_key = _VALUE.sub(r"asked.\1", database.has_key)
-        selected = f"SELECT asked.place, {COLUMNS} FROM {database.asked} "  # noqa: S608 constants of ours
+        selected = f"SELECT asked.place, {COLUMNS} FROM {database.lookup_table} "  # noqa: S608 constants of ours
         counts = f"{has_key} AND captured_ms < asked.until_ms"
         self._good = selected + database.joined_first.format(
             where=f"{counts} AND {store.page_condition} AND {_SPELLED} AND {_GOOD} ORDER BY captured_ms DESC LIMIT 1"
@@ -138,22 +138,22 @@ class CopyLookup:
             where=f"{counts} AND {store.page_condition} ORDER BY captured_ms DESC LIMIT {_LOOKED_AT}"
         )
 
-    def of(self, asked: Sequence[UrlSpellings], until_ms: Mapping[str, int] | None = None) -> list[CopyOffer | None]:
+    def of(self, urls: Sequence[UrlSpellings], until_ms: Mapping[str, int] | None = None) -> list[CopyOffer | None]:
         """Return each URL's offer, or None; captures later than `until_ms`, by identity key, do not count."""
-        takedowns = self._store.takedowns_of([each.fetch for each in asked])
+        takedowns = self._store.takedowns_of([each.fetch for each in urls])
         bars = {
             TakedownEffect.HIDE: CopyOffer(bar=CopyObstacle.HIDDEN),
             TakedownEffect.BLOCK: CopyOffer(bar=CopyObstacle.TAKEN_DOWN),
         }
         offers = [None if each is None else bars[each.effect] for each in takedowns]
         until = until_ms or {}
-        asking = [LookupRow(each.key, each.urls, until.get(each.identity, _NO_END_MS)) for each in asked]
+        asking = [LookupRow(each.key, each.urls, until.get(each.identity, _NO_END_MS)) for each in urls]
         open_ = [place for place, offer in enumerate(offers) if offer is None]
-        for place, pages in self._asked(self._good, asking, open_, artifacts_too=False).items():
+        for place, pages in self._pages_of(self._good, asking, open_, artifacts_too=False).items():
             offers[place] = next((CopyOffer(page) for page in pages if page.is_usable), None)
         left = [place for place in open_ if offers[place] is None]
-        for place, pages in self._asked(self._newest, asking, left, artifacts_too=True).items():
-            offers[place] = _best([page for page in pages if asked[place].is_of(page.url)])
+        for place, pages in self._pages_of(self._newest, asking, left, artifacts_too=True).items():
+            offers[place] = _best([page for page in pages if urls[place].is_of(page.url)])
         pages = [offer.page for offer in offers if offer is not None and offer.page is not None]
         threatened = self._store.threatened(pages)
         return [
@@ -165,21 +165,21 @@ class CopyLookup:
 
     def newest(self, urls: Sequence[str]) -> dict[str, str]:
         """Return the timestamps of the offered copies by URL; empty when the index cannot be read."""
-        asked: dict[str, UrlSpellings] = {}
+        spellings_by_url: dict[str, UrlSpellings] = {}
         for url in list(dict.fromkeys(urls))[:_MOST]:
             with suppress(BadUrlError):
-                asked[url] = UrlSpellings.of(url)
+                spellings_by_url[url] = UrlSpellings.of(url)
         try:
-            offers = self.of(list(asked.values()))
+            offers = self.of(list(spellings_by_url.values()))
         except TransientError:
             return {}
         return {
             url: offer.page.timestamp
-            for url, offer in zip(asked, offers, strict=True)
+            for url, offer in zip(spellings_by_url, offers, strict=True)
             if offer is not None and offer.page is not None
         }
 
-    def _asked(
+    def _pages_of(
         self, query: str, asking: Sequence[LookupRow], places: Sequence[int], *, artifacts_too: bool
     ) -> Mapping[int, list[CapturedPage]]:
         """Return the pages found by the query for the URLs at those positions, without hidden ones."""
@@ -188,13 +188,13 @@ class CopyLookup:
         rows = self._database.rows(query, {"asked": lookup_value(asking[place] for place in places)})
         pages = self._store.pages_of(list({row["page_id"]: row for row in rows}.values()), artifacts_too=artifacts_too)
         by_id = {page.page_id: page for page in pages}
-        found: dict[int, list[CapturedPage]] = {}
+        pages_by_place: dict[int, list[CapturedPage]] = {}
         for row in rows:
-            of_place = found.setdefault(places[row["place"]], [])
+            of_place = pages_by_place.setdefault(places[row["place"]], [])
             page = by_id.get(row["page_id"])
             if page is not None:
                 of_place.append(page)
-        return found
+        return pages_by_place
 
 
 def _best(newest_pages: Sequence[CapturedPage]) -> CopyOffer | None:

@@ -48,8 +48,8 @@ page_language: ContextVar[PageLanguage] = ContextVar("page_language", default=_D
 @lru_cache(maxsize=1)
 def languages() -> tuple[str, ...]:
     """Return the available languages, the source language first."""
-    found = LOCALES.glob(f"*/LC_MESSAGES/{DOMAIN}.po")
-    return (SOURCE, *sorted({path.parent.parent.name for path in found} - {SOURCE}))
+    paths = LOCALES.glob(f"*/LC_MESSAGES/{DOMAIN}.po")
+    return (SOURCE, *sorted({path.parent.parent.name for path in paths} - {SOURCE}))
 
 
 def check_language(language: str) -> str:
@@ -104,14 +104,14 @@ def localized_path(path: str) -> str:
 
 def translate(text: str, **values: object) -> str:
     """Return the text in the reader's language, with ``%(name)s`` filled in."""
-    found = _catalogue(page_language.get().language).ugettext(text)
-    return found % values if values else found
+    translation = _catalogue(page_language.get().language).ugettext(text)
+    return translation % values if values else translation
 
 
 def translate_count(one: str, many: str, count: int, **values: object) -> str:
     """Return the plural form for `count`, which replaces ``%(count)s``."""
-    found = _catalogue(page_language.get().language).ungettext(one, many, count)
-    return found % {"count": number(count), **values}
+    translation = _catalogue(page_language.get().language).ungettext(one, many, count)
+    return translation % {"count": number(count), **values}
 
 
 def noop(text: str) -> str:

@@ -87,39 +87,39 @@ class TimeMap:
 
 def time_map(mementos: MementoIndex, url: str, number: int | None) -> TimeMap | None:
     """Return the TimeMap of a URL, or a page of it; None when it is empty."""
-    found = mementos.listed(url)
+    all_mementos = mementos.listed(url)
     if number is not None:
         before = PAGE_SIZE * (number - 1)
-        rows = tuple(islice(found, before, before + PAGE_SIZE + 1))
+        rows = tuple(islice(all_mementos, before, before + PAGE_SIZE + 1))
         is_last = len(rows) <= PAGE_SIZE
         part = rows[:PAGE_SIZE]
         return TimeMap(url, number, part, (), number == 1, is_last) if part else None
-    rows = tuple(islice(found, PAGE_SIZE))
+    rows = tuple(islice(all_mementos, PAGE_SIZE))
     parts: list[tuple[PageMemento, PageMemento]] = []
     chunk = rows
     while chunk:
         parts.append((chunk[0], chunk[-1]))
-        chunk = tuple(islice(found, PAGE_SIZE))
+        chunk = tuple(islice(all_mementos, PAGE_SIZE))
     if not parts:
         return None
     return TimeMap(url, None, rows) if len(parts) == 1 else TimeMap(url, None, (), tuple(parts))
 
 
-def _as_links(found: TimeMap, places: MementoEndpoints) -> bytes:
-    me = places.timemap(found.url, page=found.number)
-    span = (found.parts[0][0], found.parts[-1][1]) if found.parts else (found.mementos[0], found.mementos[-1])
+def _as_links(timemap: TimeMap, places: MementoEndpoints) -> bytes:
+    me = places.timemap(timemap.url, page=timemap.number)
+    span = (timemap.parts[0][0], timemap.parts[-1][1]) if timemap.parts else (timemap.mementos[0], timemap.mementos[-1])
     lines = [
-        format_link(found.url, "original"),
-        format_link(places.timegate(found.url), "timegate"),
+        format_link(timemap.url, "original"),
+        format_link(places.timegate(timemap.url), "timegate"),
         format_link(me, "self", type=LINK_FORMAT, **_span(*span)),
     ]
-    if not (found.is_first and found.is_last):
-        lines.append(format_link(places.timemap(found.url), "timemap", type=LINK_FORMAT))
+    if not (timemap.is_first and timemap.is_last):
+        lines.append(format_link(places.timemap(timemap.url), "timemap", type=LINK_FORMAT))
     lines += [
-        format_link(places.timemap(found.url, page=number), "timemap", type=LINK_FORMAT, **_span(*part))
-        for number, part in enumerate(found.parts, 1)
+        format_link(places.timemap(timemap.url, page=number), "timemap", type=LINK_FORMAT, **_span(*part))
+        for number, part in enumerate(timemap.parts, 1)
     ]
-    lines += [memento_link(places, each, *roles) for each, roles in found.listed()]
+    lines += [memento_link(places, each, *roles) for each, roles in timemap.listed()]
     return (",\n".join(lines) + "\n").encode()
 
 
@@ -127,56 +127,56 @@ def _span(oldest: PageMemento, newest: PageMemento) -> dict[str, str]:
     return {"from": memento_date(oldest), "until": memento_date(newest)}
 
 
-def _about(found: TimeMap, places: MementoEndpoints) -> dict[str, object]:
+def _about(timemap: TimeMap, places: MementoEndpoints) -> dict[str, object]:
     return {
-        "original_uri": found.url,
-        "timegate_uri": places.timegate(found.url),
-        "timemap_uri": {f"{name}_format": places.timemap(found.url, form=name) for name in _FORMS},
+        "original_uri": timemap.url,
+        "timegate_uri": places.timegate(timemap.url),
+        "timemap_uri": {f"{name}_format": places.timemap(timemap.url, form=name) for name in _FORMS},
     }
 
 
-def _parts(found: TimeMap, places: MementoEndpoints, form: str) -> list[dict[str, str]]:
+def _parts(timemap: TimeMap, places: MementoEndpoints, form: str) -> list[dict[str, str]]:
     return [
-        {"from": _iso(oldest), "until": _iso(newest), "uri": places.timemap(found.url, form=form, page=number)}
-        for number, (oldest, newest) in enumerate(found.parts, 1)
+        {"from": _iso(oldest), "until": _iso(newest), "uri": places.timemap(timemap.url, form=form, page=number)}
+        for number, (oldest, newest) in enumerate(timemap.parts, 1)
     ]
 
 
-def _as_json(found: TimeMap, places: MementoEndpoints) -> bytes:
-    answer = _about(found, places)
-    answer["self"] = places.timemap(found.url, form="json", page=found.number)
-    if found.parts:
-        answer["timemap_index"] = _parts(found, places, "json")
+def _as_json(timemap: TimeMap, places: MementoEndpoints) -> bytes:
+    answer = _about(timemap, places)
+    answer["self"] = places.timemap(timemap.url, form="json", page=timemap.number)
+    if timemap.parts:
+        answer["timemap_index"] = _parts(timemap, places, "json")
         return json.dumps(answer, indent=1).encode()
-    listed = [{"datetime": _iso(each), "uri": places.memento(each)} for each in found.mementos]
+    listed = [{"datetime": _iso(each), "uri": places.memento(each)} for each in timemap.mementos]
     answer["mementos"] = {
         "list": listed,
-        **({"first": listed[0]} if found.is_first else {}),
-        **({"last": listed[-1]} if found.is_last else {}),
+        **({"first": listed[0]} if timemap.is_first else {}),
+        **({"last": listed[-1]} if timemap.is_last else {}),
     }
-    if found.number is not None:
-        near = (("prev", -1, found.is_first), ("next", 1, found.is_last))
+    if timemap.number is not None:
+        near = (("prev", -1, timemap.is_first), ("next", 1, timemap.is_last))
         answer["pages"] = {
-            name: {"uri": places.timemap(found.url, form="json", page=found.number + step)}
+            name: {"uri": places.timemap(timemap.url, form="json", page=timemap.number + step)}
             for name, step, is_end in near
             if not is_end
         }
     return json.dumps(answer, indent=1).encode()
 
 
-def _as_cdxj(found: TimeMap, places: MementoEndpoints) -> bytes:
-    me = places.timemap(found.url, form="cdxj", page=found.number)
+def _as_cdxj(timemap: TimeMap, places: MementoEndpoints) -> bytes:
+    me = places.timemap(timemap.url, form="cdxj", page=timemap.number)
     lines = [
         '!context ["https://www.rfc-editor.org/rfc/rfc7089"]',
         f"!id {json.dumps({'uri': me})}",
         '!keys ["memento_datetime_YYYYMMDDhhmmss"]',
-        *(f"!meta {json.dumps({name: value})}" for name, value in _about(found, places).items()),
+        *(f"!meta {json.dumps({name: value})}" for name, value in _about(timemap, places).items()),
     ]
-    if found.parts:
-        lines.append(f"!meta {json.dumps({'timemap_index': _parts(found, places, 'cdxj')})}")
-    for each, roles in found.listed():
-        about = {"uri": places.memento(each), "rel": " ".join((*roles, "memento")), "datetime": memento_date(each)}
-        lines.append(f"{each.timestamp} {json.dumps(about)}")
+    if timemap.parts:
+        lines.append(f"!meta {json.dumps({'timemap_index': _parts(timemap, places, 'cdxj')})}")
+    for each, roles in timemap.listed():
+        entry = {"uri": places.memento(each), "rel": " ".join((*roles, "memento")), "datetime": memento_date(each)}
+        lines.append(f"{each.timestamp} {json.dumps(entry)}")
     return ("\n".join(lines) + "\n").encode()
 
 
@@ -262,11 +262,11 @@ class MachineApi:
         if dates and at is None:
             text = "Accept-Datetime must look like this: Sun, 01 Mar 2026 12:00:00 GMT."
             return PlainTextResponse(f"{text}\n", 400, headers)
-        found = self._mementos.nearest(url, at)
-        if found is None:
+        memento = self._mementos.nearest(url, at)
+        if memento is None:
             return PlainTextResponse("This archive has no copy of that page.\n", 404, headers)
-        headers["Location"] = self._places.memento(found)
-        headers["Link"] = self._links(links, found)
+        headers["Location"] = self._places.memento(memento)
+        headers["Link"] = self._links(links, memento)
         return Response(status_code=302, headers=headers)
 
     def timemap(self, request: Request) -> Response:
@@ -279,13 +279,13 @@ class MachineApi:
             text = f"A TimeMap looks like /timemap/{{{','.join(_FORMS)}}}/https://example.org/."
             return PlainTextResponse(f"{text}\n", 404, _FRESH)
         headers = {**_FRESH, "Link": link_header(page_links(self._places, url))}
-        found = time_map(self._mementos, url, number)
-        if found is None:
+        timemap = time_map(self._mementos, url, number)
+        if timemap is None:
             text = "This archive has no such TimeMap of that page.\n"
             return PlainTextResponse(text, 404, headers)
         # No charset: link-format is UTF-8 by itself (RFC 6690, 7.3), and all of it is ASCII here.
         headers["Content-Type"], write = _FORMS[form]
-        return Response(write(found, self._places), headers=headers)
+        return Response(write(timemap, self._places), headers=headers)
 
     def _links(self, links: list[str], shown: PageMemento) -> str:
         around = self._mementos.around(shown.url, shown.timestamp)

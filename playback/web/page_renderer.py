@@ -174,17 +174,17 @@ class PageRenderer:
         def replayed(timestamp: str, modifier: url_paths.MementoModifier, url: str, wiki: str = "") -> str:
             return replay_origin + url_paths.memento_path(url_paths.Memento(timestamp, modifier, url, wiki))
 
-        def image_address(timestamp: str, uri: str, asked: url_paths.PageAddress | None = None) -> str:
-            return replayed(timestamp, url_paths.MementoModifier.IMAGE, uri, asked.wiki if asked else "")
+        def image_address(timestamp: str, uri: str, address: url_paths.PageAddress | None = None) -> str:
+            return replayed(timestamp, url_paths.MementoModifier.IMAGE, uri, address.wiki if address else "")
 
-        def copy_address(page: CapturedPage, asked: url_paths.PageAddress) -> str:
+        def copy_address(page: CapturedPage, target: url_paths.PageAddress) -> str:
             modifier = (
-                url_paths.LEVEL_MODIFIERS[asked.level] if asked.level is not None else url_paths.MementoModifier.PAGE
+                url_paths.LEVEL_MODIFIERS[target.level] if target.level is not None else url_paths.MementoModifier.PAGE
             )
-            return replayed(page.timestamp, modifier, page.url, asked.wiki)
+            return replayed(page.timestamp, modifier, page.url, target.wiki)
 
         def with_modifier(modifier: url_paths.MementoModifier) -> Callable[[CapturedPage, url_paths.PageAddress], str]:
-            return lambda page, asked: replayed(page.timestamp, modifier, page.url, asked.wiki)
+            return lambda page, address: replayed(page.timestamp, modifier, page.url, address.wiki)
 
         def text_address(page: CapturedPage) -> str:
             return replayed(page.timestamp, url_paths.MementoModifier.TEXT, page.artifacts[ArtifactKind.TEXT])
@@ -250,15 +250,15 @@ def tagged_response(request: Request, body: bytes, headers: Mapping[str, str], m
     return Response(body, headers={**headers, "ETag": tag}, media_type=media_type)
 
 
-def reader_path(timestamp: str, url: str, *, view: str = "page", asked: url_paths.PageAddress | None = None) -> str:
-    """Return `page_path` with the reader's language prefix, and level and wiki of `asked`."""
-    level, wiki = (asked.level, asked.wiki) if asked is not None else (None, "")
+def reader_path(timestamp: str, url: str, *, view: str = "page", address: url_paths.PageAddress | None = None) -> str:
+    """Return `page_path` with the reader's language prefix, and level and wiki of `address`."""
+    level, wiki = (address.level, address.wiki) if address is not None else (None, "")
     return localized_path(url_paths.page_path(timestamp, url, view=view, level=level, wiki=wiki))
 
 
-def view_path(page: CapturedPage, asked: url_paths.PageAddress) -> str:
+def view_path(page: CapturedPage, address: url_paths.PageAddress) -> str:
     """Return the path of the requested view, level and wiki for this page."""
-    return reader_path(page.timestamp, page.url, view=asked.view, asked=asked)
+    return reader_path(page.timestamp, page.url, view=address.view, address=address)
 
 
 def path_with_query(path: str, *values: Mapping[str, str]) -> str:

@@ -65,8 +65,8 @@ def parse_facets(segment: str) -> CaptureFacets | None:
     (None, None)
     """
     match = _SEGMENT.fullmatch(segment)
-    found = None if match is None else CaptureFacets(match[1] or "", match[2] or "")
-    return found if found and found.segment == segment else None
+    facets = None if match is None else CaptureFacets(match[1] or "", match[2] or "")
+    return facets if facets and facets.segment == segment else None
 
 
 @dataclass(frozen=True, slots=True)

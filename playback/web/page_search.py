@@ -112,9 +112,9 @@ class PageSearch:
         """Return the newest pages; with `before` older ones, with `after` the next newer ones."""
         is_address = question.words.lower().startswith(("http://", "https://"))
         if question.where is SearchField.ANY and is_address and before is None and after is None:
-            found = self.find(PageSearchQuery(SearchField.URL, question.words))
-            if found.pages:
-                return found
+            url_matches = self.find(PageSearchQuery(SearchField.URL, question.words))
+            if url_matches.pages:
+                return url_matches
         condition = self._condition(question)
         if condition is None:
             return PageSearchResult(question, (), None, None, None)
@@ -164,11 +164,11 @@ class PageSearch:
         listed = " UNION ALL ".join(map(_LISTED.format, condition.ranges))
         is_few = False
         if listed:
-            (found,) = self.database.rows(
+            (counted,) = self.database.rows(
                 f"SELECT count(*) AS n FROM (SELECT 1 FROM ({listed}) AS listed LIMIT :few) AS found",  # noqa: S608 constants
                 {**condition.values, "few": _FEW + 1},
             ) or ({"n": 0},)
-            is_few = int(found["n"]) <= _FEW
+            is_few = int(counted["n"]) <= _FEW
         if is_few:
             # The plus keeps both databases from walking the index by time.
             ordered = f"{step.ordered('+captured_ms')} LIMIT :limit"
@@ -183,20 +183,20 @@ class PageSearch:
         began, part = self.monotonic(), self.most_read if where == _ALL else -(-self.most_read // _PARTS)
         for read in range(part, self.most_read + part, part):
             newest = f"FROM pages WHERE 1 = 1 {step.ordered('captured_ms')}"
-            found = self.database.rows(
+            matches = self.database.rows(
                 f"SELECT {COLUMNS} FROM (SELECT * {newest} LIMIT :most) AS pages"  # noqa: S608 constants of ours
                 f" WHERE {where} LIMIT :limit",
                 {**condition.values, **step.values, "most": part},
             )
-            rows += found
-            if where == _ALL or len(found) >= step.limit:
+            rows += matches
+            if where == _ALL or len(matches) >= step.limit:
                 break
             last = self.database.rows(
                 f"SELECT captured_ms, page_id {newest} LIMIT 1 OFFSET :most", {**step.values, "most": part - 1}
             )
             if not last:
                 break
-            step = _ListStep(_cursor(last[0]), step.newer, step.limit - len(found))
+            step = _ListStep(_cursor(last[0]), step.newer, step.limit - len(matches))
             if read >= self.most_read or self.monotonic() - began > _LONGEST_S:
                 return rows, step.at
         return rows, None

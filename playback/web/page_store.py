@@ -244,11 +244,11 @@ class PageStore:
     def better(self, page: CapturedPage) -> CapturedPage | None:
         """Return a better capture of the same URL; None when `page` is the best."""
         try:
-            found = self.nearest(page.url, page.captured_at, exact=False)
+            candidate = self.nearest(page.url, page.captured_at, exact=False)
         except TakenDownError:
             return None
-        is_better = found is not None and found.rank < page.rank and found.outcome not in _NOT_OFFERED
-        return found if is_better else None
+        is_better = candidate is not None and candidate.rank < page.rank and candidate.outcome not in _NOT_OFFERED
+        return candidate if is_better else None
 
     def captures(
         self,
@@ -409,14 +409,14 @@ class PageStore:
 
     def with_ids(self, page_ids: Sequence[str]) -> dict[str, CapturedPage]:
         """Return the pages with these identifiers; hidden and missing ones are omitted."""
-        found: dict[str, CapturedPage] = {}
+        pages_by_id: dict[str, CapturedPage] = {}
         for marks, values in in_lists(page_ids):
             rows = self._database.rows(
                 f"SELECT {COLUMNS} FROM pages WHERE page_id IN ({marks})",  # noqa: S608 names of values
                 values,
             )
-            found |= {page.page_id: page for page in self.pages_of(rows)}
-        return found
+            pages_by_id |= {page.page_id: page for page in self.pages_of(rows)}
+        return pages_by_id
 
     def pages_of(self, rows: Sequence[Any], *, artifacts_too: bool = True) -> tuple[CapturedPage, ...]:
         """Convert rows to pages without hidden ones; a copy may need `artifacts_too` to be found."""
@@ -457,13 +457,13 @@ class PageStore:
 
     def _artifacts(self, page_ids: list[str]) -> dict[str, dict[ArtifactKind, tuple[str, str]]]:
         """Return URI and digest of artifacts by page and kind."""
-        found: dict[str, dict[ArtifactKind, tuple[str, str]]] = {}
+        artifacts: dict[str, dict[ArtifactKind, tuple[str, str]]] = {}
         query = "SELECT page_id, url, digest FROM captures WHERE page_id IN ({marks}) AND substr(url, 1, 4) = 'urn:'"
         for marks, values in in_lists(page_ids):
             for row in self._database.rows(query.format(marks=marks), values):
                 if (parsed := parse_artifact_uri(row["url"])) is not None:
-                    found.setdefault(row["page_id"], {})[parsed[0]] = row["url"], row["digest"]
-        return found
+                    artifacts.setdefault(row["page_id"], {})[parsed[0]] = row["url"], row["digest"]
+        return artifacts
 
 
 class PageRecords:

@@ -99,15 +99,15 @@ def reader_prefix(address: Address) -> str:
 
 def parse_networks(texts: Iterable[str]) -> tuple[Network, ...]:
     """Parse networks from settings: ``10.0.0.0/8``, ``2001:db8::/32``, or a single address."""
-    found = []
+    networks = []
     for text in texts:
         try:
-            found.append(ipaddress.ip_network(text.strip()))
+            networks.append(ipaddress.ip_network(text.strip()))
         except ValueError as error:
             raise ConfigError(
                 f"{text!r} is not a network; write an address, or one like 10.0.0.0/8: {error}."
             ) from error
-    return tuple(found)
+    return tuple(networks)
 
 
 def _parsed(text: str) -> Address | None:

@@ -49,7 +49,7 @@ class ReaderPages:
                 yield Route(f"{wiki}/{view}/{{rest:path}}", endpoint)
         yield Route("/live/{rest:path}", self.live)
 
-    def _found(self, wanted: url_paths.PageAddress, redirected: url_paths.PageAddress) -> CapturedPage | Response:
+    def _find(self, wanted: url_paths.PageAddress, redirected: url_paths.PageAddress) -> CapturedPage | Response:
         """Return the requested capture; or a redirect to its actual date and URL, or that there is none."""
         at = moment_of(wanted.timestamp) if wanted.timestamp else None
         page = self._context.store.nearest(wanted.url, at)
@@ -62,7 +62,7 @@ class ReaderPages:
     def view(self, request: Request) -> Response:
         """Return a view of the requested capture, or a redirect to its canonical address."""
         wanted = parse_page_request(request)
-        page = self._found(wanted, wanted)
+        page = self._find(wanted, wanted)
         if isinstance(page, Response):
             return page
         if self._context.offers.is_above(page, wanted):
@@ -112,7 +112,7 @@ class ReaderPages:
     def full(self, request: Request) -> Response:
         """Return the notice before the full copy, or the full copy."""
         wanted = parse_page_request(request)
-        page = self._found(wanted, replace(wanted, view=_NOTICE, level=None))
+        page = self._find(wanted, replace(wanted, view=_NOTICE, level=None))
         if isinstance(page, Response):
             return page
         copies = self._context.offers.full
@@ -212,39 +212,39 @@ class LevelOffers:
         """Return the highest level shown of the page to readers of the wiki (empty: no wiki)."""
         return self._book.now().of_page((page.url, page.final_url), wiki)
 
-    def shows_pictures(self, page: CapturedPage, asked: url_paths.PageAddress | None = None) -> bool:
+    def shows_pictures(self, page: CapturedPage, address: url_paths.PageAddress | None = None) -> bool:
         """Return True when screenshots may be shown; they count as images of the page."""
-        return self.most(page, asked.wiki if asked is not None else "").covers(Level.IMAGES)
+        return self.most(page, address.wiki if address is not None else "").covers(Level.IMAGES)
 
-    def allowed(self, page: CapturedPage, asked: url_paths.PageAddress) -> CapturedPage:
+    def allowed(self, page: CapturedPage, address: url_paths.PageAddress) -> CapturedPage:
         """Return the page without what its level excludes: screenshots and non-text files."""
-        if self.shows_pictures(page, asked):
+        if self.shows_pictures(page, address):
             return page
         artifacts = {kind: uri for kind, uri in page.artifacts.items() if kind not in _PICTURES}
         return replace(page, artifacts=artifacts, mime="" if _is_file(page) else page.mime)
 
-    def is_above(self, page: CapturedPage, asked: url_paths.PageAddress) -> bool:
+    def is_above(self, page: CapturedPage, address: url_paths.PageAddress) -> bool:
         """Return True when the requested level is not allowed, or does not exist for a file."""
-        if asked.level is None:
+        if address.level is None:
             return False
-        return _is_file(page) or not self.most(page, asked.wiki).covers(asked.level)
+        return _is_file(page) or not self.most(page, address.wiki).covers(address.level)
 
-    def choices(self, page: CapturedPage, asked: url_paths.PageAddress) -> Sequence[tuple[Level, str, bool]]:
+    def choices(self, page: CapturedPage, address: url_paths.PageAddress) -> Sequence[tuple[Level, str, bool]]:
         """Return the allowed levels in ascending order, with address, and whether it is shown; empty without a choice."""
-        if not page.has_copy or _is_file(page) or asked.view not in {"page", "beside"}:
+        if not page.has_copy or _is_file(page) or address.view not in {"page", "beside"}:
             return ()
-        most = self.most(page, asked.wiki)
+        most = self.most(page, address.wiki)
         usual = lowest_level(most, Level.IMAGES)
-        current = asked.level or usual
-        found = [
+        current = address.level or usual
+        levels = [
             # The default level is not written in the address.
-            (level, view_path(page, replace(asked, level=None if level is usual else level)), level is current)
+            (level, view_path(page, replace(address, level=None if level is usual else level)), level is current)
             for level in url_paths.LEVEL_MODIFIERS
             if most.covers(level)
         ]
-        if self.full is not None and self.full.frame_of(page, asked.wiki) is not None:
-            found.append((Level.FULL, view_path(page, replace(asked, view=_NOTICE, level=None)), False))
-        return found if len(found) > 1 else ()
+        if self.full is not None and self.full.frame_of(page, address.wiki) is not None:
+            levels.append((Level.FULL, view_path(page, replace(address, view=_NOTICE, level=None)), False))
+        return levels if len(levels) > 1 else ()
 
 
 def _is_file(page: CapturedPage) -> bool:

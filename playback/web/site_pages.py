@@ -73,34 +73,34 @@ class PageLists:
                 narrowed=lambda name, value: text_address("/", by_text, None, {name: value}),
             )
         texts = self._context.texts
-        found = self._found(request)
+        matches = self._search(request)
         return self._context.render(
             "home.html",
-            found=found,
-            question=found.question,
+            found=matches,
+            question=matches.question,
             has_texts=texts is not None and texts.is_there(),
-            is_first=found.newer is None,
-            older=_address("/", found.question, "before", found.older),
-            newer=_address("/", found.question, "after", found.newer),
+            is_first=matches.newer is None,
+            older=_address("/", matches.question, "before", matches.older),
+            newer=_address("/", matches.question, "after", matches.newer),
         )
 
     def api(self, request: Request) -> Response:
         """Return the same as JSON; ``older`` is the address of the next part."""
         if (by_text := find_texts(self._context.texts, request.query_params)) is not None:
             return JSONResponse(texts_as_json(by_text))
-        found = self._found(request)
-        listed = [as_json(page) for page in found.pages]
+        matches = self._search(request)
+        listed = [as_json(page) for page in matches.pages]
         if request.query_params.get("skew") == "1" or len(listed) <= MOST_DRIFTS_LISTED:
-            for each, skew in zip(listed, self._context.skews(found.pages), strict=True):
+            for each, skew in zip(listed, self._context.skews(matches.pages), strict=True):
                 each["skew"] = skew and asdict(skew)
         return JSONResponse(
             {
                 "pages": listed,
                 "page_size": PAGE_SIZE,
-                "older": _address("/api/pages", found.question, "before", found.older),
-                "newer": _address("/api/pages", found.question, "after", found.newer),
-                "read_to": found.read_to.isoformat() if found.read_to else None,
-                "has_more": found.older is not None,
+                "older": _address("/api/pages", matches.question, "before", matches.older),
+                "newer": _address("/api/pages", matches.question, "after", matches.newer),
+                "read_to": matches.read_to.isoformat() if matches.read_to else None,
+                "has_more": matches.older is not None,
             }
         )
 
@@ -109,13 +109,13 @@ class PageLists:
         origin = self._context.origin or f"{request.url.scheme}://{request.url.netloc}"
         host, changes = request.query_params.get("host", "")[:300], request.query_params.get("changes") == "1"
         question = parse_question(host, SearchField.HOST if host else "")
-        found = self._context.search.find(question)
-        pages = [*found.pages]
-        for _ in range(MORE_PARTS if changes and found.older else 0):
-            if found.older is None:
+        matches = self._context.search.find(question)
+        pages = [*matches.pages]
+        for _ in range(MORE_PARTS if changes and matches.older else 0):
+            if matches.older is None:
                 break
-            found = self._context.search.find(question, before=found.older)
-            pages += found.pages
+            matches = self._context.search.find(question, before=matches.older)
+            pages += matches.pages
         threatened = self._context.store.threatened(pages)
         query = {"host": host, "changes": "1" if changes else ""}
         feed = Element("feed", xmlns="http://www.w3.org/2005/Atom")
@@ -161,7 +161,7 @@ class PageLists:
         older = next((each for each in earlier if each.has_copy and each.is_good and each.text_digest), None)
         return None if older is None or older.text_digest == page.text_digest else older
 
-    def _found(self, request: Request) -> PageSearchResult:
+    def _search(self, request: Request) -> PageSearchResult:
         query = request.query_params
         question = parse_question(query.get("q", ""), query.get("in", ""))
         before, after = parse_cursor(query.get("before", "")), parse_cursor(query.get("after", ""))
@@ -190,7 +190,7 @@ def as_json(page: CapturedPage) -> dict[str, object]:
     }
 
 
-def texts_as_json(found: text_search.TextSearchResult) -> dict[str, object]:
+def texts_as_json(hits: text_search.TextSearchResult) -> dict[str, object]:
     """Convert results of the full-text search to their JSON form."""
     pages = [
         {
@@ -198,18 +198,18 @@ def texts_as_json(found: text_search.TextSearchResult) -> dict[str, object]:
             "language": each.language,
             "snippet": [{"text": text, "hit": is_hit} for text, is_hit in each.snippet],
         }
-        for each in found.results
+        for each in hits.results
     ]
     return {
         "pages": pages,
         "page_size": text_search.TEXT_PAGE_SIZE,
-        "older": text_address("/api/pages", found, found.next),
+        "older": text_address("/api/pages", hits, hits.next),
         "newer": None,
         "read_to": None,
-        "has_more": found.next is not None,
-        "total": found.total,
-        "total_is_exact": found.is_exact,
-        "facets": {name: dict(values) for name, values in found.counts},
+        "has_more": hits.next is not None,
+        "total": hits.total,
+        "total_is_exact": hits.is_exact,
+        "facets": {name: dict(values) for name, values in hits.counts},
     }
 
 
@@ -226,14 +226,14 @@ def find_texts(texts: text_search.TextSearch | None, query: Mapping[str, str]) -
 
 def text_address(
     path: str,
-    found: text_search.TextSearchResult,
+    hits: text_search.TextSearchResult,
     cursor: text_search.TextCursor | None,
     changes: Mapping[str, str] | None = None,
 ) -> str | None:
     """Return the address of another part of the results, or of those with other facets; None without either."""
     if cursor is None and changes is None:
         return None
-    values = {"q": found.words, "in": "text", **asdict(found.facets), **(changes or {})}
+    values = {"q": hits.words, "in": "text", **asdict(hits.facets), **(changes or {})}
     return path_with_query(path, values, {"before": "" if cursor is None else str(cursor)})
 
 

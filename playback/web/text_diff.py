@@ -208,20 +208,20 @@ def _row(old: str | None, new: str | None, budget: DiffBudget) -> DiffRow:
 
 def _shortened(pieces: list[TextRun]) -> tuple[TextRun, ...]:
     """Return the pieces, with long unchanged ones reduced to the context of changes."""
-    found: list[TextRun] = []
+    runs: list[TextRun] = []
     for place, piece in enumerate(pieces):
         words = _WORDS.findall(piece.text)
         # Context of a change: the end of the text before it, the beginning of the text after it.
         tails, heads = place < len(pieces) - 1, place > 0 or len(pieces) == 1
         if piece.is_changed or len(words) <= 2 * (heads + tails) * _CONTEXT_WORDS:
-            found.append(piece)
+            runs.append(piece)
             continue
         if heads:
-            found.append(TextRun("".join(words[: 2 * _CONTEXT_WORDS])))
-        found.append(TextRun("", is_gap=True))
+            runs.append(TextRun("".join(words[: 2 * _CONTEXT_WORDS])))
+        runs.append(TextRun("", is_gap=True))
         if tails:
-            found.append(TextRun("".join(words[-2 * _CONTEXT_WORDS :])))
-    return tuple(found)
+            runs.append(TextRun("".join(words[-2 * _CONTEXT_WORDS :])))
+    return tuple(runs)
 
 
 def _folded(rows: list[DiffRow]) -> Iterator[DiffRow]:

@@ -82,10 +82,10 @@ class CaptureCalendar:
     @classmethod
     def of_days(cls, days: Mapping[str, tuple[int, str]]) -> Self:
         """Create the calendar of `PageStore.days`; whether there are copies is not known, and assumed."""
-        made = cls(())
-        made._captures = made._offered = Counter({day: count for day, (count, _) in days.items()})
-        made._newest = {day: newest for day, (_, newest) in days.items()}
-        return made
+        instance = cls(())
+        instance._captures = instance._offered = Counter({day: count for day, (count, _) in days.items()})
+        instance._newest = {day: newest for day, (_, newest) in days.items()}
+        return instance
 
     @property
     def total(self) -> int:
@@ -183,10 +183,10 @@ class HistoryPages:
         span = _span(wanted.period)
         moments = store.moments(wanted.url)
         if not moments:
-            found = store.nearest(wanted.url, None)
-            if found is None:
+            page = store.nearest(wanted.url, None)
+            if page is None:
                 return no_copy(self._context, wanted.url)
-            return RedirectResponse(history_path(found.url, wanted.period, wanted.facets), 302)
+            return RedirectResponse(history_path(page.url, wanted.period, wanted.facets), 302)
         facets = wanted.facets
         calendar = CaptureCalendar(filter(facets.include, moments))
         if not calendar.total:
@@ -267,13 +267,13 @@ def history_values(calendar: CaptureCalendar, pages: Sequence[CapturedPage], per
 
 def list_captures(pages: Sequence[CapturedPage]) -> list[CaptureListEntry]:
     """Return the captures, newest first, each compared with the previous one."""
-    found: list[CaptureListEntry] = []
+    entries: list[CaptureListEntry] = []
     for older, page in pairwise((None, *reversed(pages))):
         assert page is not None
         is_same = None if older is None else _is_same(older, page)
-        since = (found[-1].same_since or older) if is_same else None
-        found.append(CaptureListEntry(page, older, is_same, since))
-    return found[::-1]
+        since = (entries[-1].same_since or older) if is_same else None
+        entries.append(CaptureListEntry(page, older, is_same, since))
+    return entries[::-1]
 
 
 def _is_same(older: CapturedPage, newer: CapturedPage) -> bool | None:

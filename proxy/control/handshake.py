@@ -96,14 +96,14 @@ def admit_worker(sock: socket.socket, secret: ClusterSecret) -> FrameTags | None
     if _receive_by(sock, len(HELLO), deadline) != HELLO:
         return None
     theirs = _receive_by(sock, NONCE_BYTES, deadline)
-    ours = os.urandom(NONCE_BYTES)
-    sock.sendall(ours)
+    own_nonce = os.urandom(NONCE_BYTES)
+    sock.sendall(own_nonce)
     proof = _receive_by(sock, PROOF_BYTES, deadline)
-    if not hmac.compare_digest(proof, secret.proof(b"worker", theirs, ours)):
+    if not hmac.compare_digest(proof, secret.proof(b"worker", theirs, own_nonce)):
         return None
-    sock.sendall(secret.proof(b"proxy", theirs, ours))
+    sock.sendall(secret.proof(b"proxy", theirs, own_nonce))
     sock.settimeout(None)
-    return FrameTags(sent=secret.tags(b"proxy", theirs, ours), received=secret.tags(b"worker", theirs, ours))
+    return FrameTags(sent=secret.tags(b"proxy", theirs, own_nonce), received=secret.tags(b"worker", theirs, own_nonce))
 
 
 def _receive_by(sock: socket.socket, size: int, deadline: float) -> bytes:
@@ -121,18 +121,18 @@ def _receive_by(sock: socket.socket, size: int, deadline: float) -> bytes:
 
 async def introduce(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: ClusterSecret) -> FrameTags:
     """Run the worker's side of the handshake; return the tags once the proxy has proved itself."""
-    ours = os.urandom(NONCE_BYTES)
+    own_nonce = os.urandom(NONCE_BYTES)
     try:
         async with asyncio.timeout(HANDSHAKE_LIMIT_S):
-            writer.write(HELLO + ours)
+            writer.write(HELLO + own_nonce)
             theirs = await reader.readexactly(NONCE_BYTES)
-            writer.write(secret.proof(b"worker", ours, theirs))
+            writer.write(secret.proof(b"worker", own_nonce, theirs))
             proof = await reader.readexactly(PROOF_BYTES)
     except (asyncio.IncompleteReadError, OSError) as error:  # TimeoutError is an OSError
         raise ProxyUnavailableError(
             "The proxy does not accept this worker: give both the same secret "
             "(WEBOID_SECRET or --secret-file), and run the same release on both machines."
         ) from error
-    if not hmac.compare_digest(proof, secret.proof(b"proxy", ours, theirs)):
+    if not hmac.compare_digest(proof, secret.proof(b"proxy", own_nonce, theirs)):
         raise ProxyUnavailableError("The server at the proxy's address does not know the cluster's secret.")
-    return FrameTags(sent=secret.tags(b"worker", ours, theirs), received=secret.tags(b"proxy", ours, theirs))
+    return FrameTags(sent=secret.tags(b"worker", own_nonce, theirs), received=secret.tags(b"proxy", own_nonce, theirs))

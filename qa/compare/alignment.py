@@ -199,9 +199,9 @@ def _refine(moves: Places, profiles: tuple[Grey, Grey], parts: list[int], band: 
         worst = _FAR * (columns.stop - columns.start)
         apart = []
         for offset in (before, after):
-            there = here + offset
-            known = (there >= 0) & (there < len(shown))
-            differ = _apart(seen[here, columns], shown[np.clip(there, 0, len(shown) - 1), columns])
+            shown_rows = here + offset
+            known = (shown_rows >= 0) & (shown_rows < len(shown))
+            differ = _apart(seen[here, columns], shown[np.clip(shown_rows, 0, len(shown) - 1), columns])
             apart.append(np.where(known, differ.sum(1, dtype=np.int64), worst))
         # Before a split at k the rows cost what they do at the one offset, from it on at the other.
         splits = np.concatenate(([0], np.cumsum(apart[0] - apart[1])))
@@ -311,12 +311,12 @@ def _taken(
     start = int(places[0, 0]) if places.size else -1
     if start >= 0 and count == end - first and (places == np.arange(start, start + count)).all():
         return plane[start : start + count]
-    made = np.empty((end - first, *plane.shape[1:]), np.uint8)
-    made[count:] = ground
+    aligned = np.empty((end - first, *plane.shape[1:]), np.uint8)
+    aligned[count:] = ground
     for strip, rows in enumerate(places):
-        part = made[:count, alignment.bounds[strip] : alignment.bounds[strip + 1]]
+        part = aligned[:count, alignment.bounds[strip] : alignment.bounds[strip + 1]]
         part[...] = plane[rows, alignment.bounds[strip] : alignment.bounds[strip + 1]]
         none = rows < 0
         if none.any():
             part[none] = ground
-    return made
+    return aligned

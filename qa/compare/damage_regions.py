@@ -74,10 +74,10 @@ def find_regions(damage: TileDamage, tiles: TileMetrics) -> tuple[tuple[DamageRe
     screen = damaged.shape[1] * min(damaged.shape[0], damaged.shape[1] * SCREEN_SHAPE)
     area = (edges[:, 1] - edges[:, 0]) * (edges[:, 3] - edges[:, 2])
     large = (area >= 0.12 * screen) & (sizes >= 0.3 * area)
-    gone = tallies[:, LOST] >= 0.1 * sizes
+    lost = tallies[:, LOST] >= 0.1 * sizes
     instead = tallies[:, ADDED] + tallies[:, CHANGED] >= 0.1 * sizes
     dimmed = tallies[:, DIMMED] >= 0.2 * sizes
-    covering = large & ((gone & instead) | dimmed)
+    covering = large & ((lost & instead) | dimmed)
     order = np.argsort(-weights, kind="stable")[:MOST_REGIONS]
     harm = damage.weight_seen[damaged] * (1 - damage.alike[damaged])
     shares = np.bincount(own, harm, count) / max(float(damage.weight_seen.sum()), 1.0)
@@ -197,6 +197,6 @@ def _tinted(seen: Grey, shown: Grey, kinds: Grey) -> Pixels:
     pale = 255 - (255 - grey) * np.where(by_pixel == 0, _PALE, 1 - _TINT).astype(np.float32)
     page = np.repeat(pale[..., None], 3, axis=2)
     for kind, colour in _COLOURS.items():
-        there = by_pixel == kind
-        page[there] = page[there] * (1 - _TINT) + np.array(colour, np.float32) * _TINT
+        mask = by_pixel == kind
+        page[mask] = page[mask] * (1 - _TINT) + np.array(colour, np.float32) * _TINT
     return page.astype(np.uint8)

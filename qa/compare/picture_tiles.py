@@ -133,8 +133,8 @@ def _turned(image: Image.Image) -> Image.Image:
             orientation = image.getexif().get(ExifTags.Base.Orientation)
     except (*_UNREADABLE, TypeError):
         return image
-    how = _TURNS.get(orientation) if isinstance(orientation, int) else None
-    return image if how is None else image.transpose(how)
+    turn = _TURNS.get(orientation) if isinstance(orientation, int) else None
+    return image if turn is None else image.transpose(turn)
 
 
 def _opaque(image: Image.Image) -> Image.Image:
@@ -285,14 +285,14 @@ class TileMetrics:
 def measure_tiles(seen: PictureRows, shown: Callable[[int, int], PictureRows]) -> TileMetrics:
     """Measure every tile; `shown` returns the shown rows of a half-open range."""
     rows, columns = seen.grey.shape[0] // TILE_PX, seen.grey.shape[1] // TILE_PX
-    made = TileMetrics(*(np.empty((rows, columns, *more), np.float32) for more in [()] * 8 + [(3,)] * 2))
+    metrics = TileMetrics(*(np.empty((rows, columns, *more), np.float32) for more in [()] * 8 + [(3,)] * 2))
     for first, end in chunks(rows):
         one = seen.part(first * TILE_PX, end * TILE_PX)
         other = shown(first * TILE_PX, end * TILE_PX)
         part = _equal_metrics(one) if one.equals(other) else _compared_metrics(one, other)
         for each in fields(TileMetrics):
-            getattr(made, each.name)[first:end] = getattr(part, each.name)
-    return made
+            getattr(metrics, each.name)[first:end] = getattr(part, each.name)
+    return metrics
 
 
 def tile_ranges(rows: PictureRows) -> tuple[Floats, Floats]:

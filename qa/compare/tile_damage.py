@@ -83,14 +83,14 @@ def classify_tiles(
     dimmed = drawn[0] & (tiles.follows > _DIMMED_FOLLOWS) & paler & (tiles.missed > 0.2)
     dimmed &= likeness < 1
     likeness[dimmed] = np.minimum(likeness[dimmed], _DIMMED_LIKE)
-    there = drawn[0] | filled[0], drawn[1] | filled[1]
+    visible = drawn[0] | filled[0], drawn[1] | filled[1]
     kinds = np.zeros(likeness.shape, np.uint8)
     bad = likeness < 0.5
     kinds[bad] = CHANGED
     kinds[bad & drawn[0] & ~drawn[1]] = LOST
-    kinds[bad & filled[0] & ~there[1]] = LOST
+    kinds[bad & filled[0] & ~visible[1]] = LOST
     kinds[bad & ~drawn[0] & drawn[1]] = ADDED
-    kinds[bad & ~there[0] & there[1]] = ADDED
+    kinds[bad & ~visible[0] & visible[1]] = ADDED
     kinds[bad & dimmed] = DIMMED
     weight = np.maximum(np.maximum(weight_seen, ADDED_WEIGHT * weight_shown), GROUND_WEIGHT)
     return TileDamage(likeness, kinds, weight, weight_seen, weight_shown)
@@ -225,13 +225,13 @@ def _search(seen: Grey, shown: Shown, wanted: Flags, added: Flags, best: Floats)
 def _framed(grey: Grey) -> Grey:
     """Pad with some pixels on every side by repeating the edges."""
     height, width = grey.shape
-    made = np.empty((height + 2 * UPRIGHT_PX, width + 2 * SIDEWAYS_PX), np.uint8)
-    inner = made[UPRIGHT_PX:-UPRIGHT_PX]
+    padded = np.empty((height + 2 * UPRIGHT_PX, width + 2 * SIDEWAYS_PX), np.uint8)
+    inner = padded[UPRIGHT_PX:-UPRIGHT_PX]
     inner[:, SIDEWAYS_PX:-SIDEWAYS_PX] = grey
     inner[:, :SIDEWAYS_PX] = grey[:, :1]
     inner[:, -SIDEWAYS_PX:] = grey[:, -1:]
-    made[:UPRIGHT_PX], made[-UPRIGHT_PX:] = inner[0], inner[-1]
-    return made
+    padded[:UPRIGHT_PX], padded[-UPRIGHT_PX:] = inner[0], inner[-1]
+    return padded
 
 
 def _best(one: Grey, other: Grey, tops: _Positions, lefts: _Positions) -> Floats:
@@ -244,8 +244,8 @@ def _best(one: Grey, other: Grey, tops: _Positions, lefts: _Positions) -> Floats
     rough = _taken(smeared, tops, lefts + side, tall + 2 * UPRIGHT_PX, TILE_PX)
     up = _least(few, [rough[step : step + tall : _EVERY] for step in range(2 * UPRIGHT_PX + 1)])[: len(tops)]
     own = _windows(one, TILE_PX, TILE_PX)[middle, lefts + SIDEWAYS_PX]
-    there = _windows(other, TILE_PX, TILE_PX)[tops + up, lefts + side]
-    flat = (boxes.reshape(len(own), TILE_PX * TILE_PX).astype(np.float32) for boxes in (own, there))
+    nearest = _windows(other, TILE_PX, TILE_PX)[tops + up, lefts + side]
+    flat = (boxes.reshape(len(own), TILE_PX * TILE_PX).astype(np.float32) for boxes in (own, nearest))
     return picture_tiles.similarity(*flat)[0]
 
 
@@ -269,17 +269,17 @@ def _taken(grey: Grey, tops: _Positions, lefts: _Positions, height: int, width: 
     """Return the boxes at these places, at intervals of their rows: rows by columns by boxes, padded to whole words."""
     boxes = _windows(grey, height, width)[:, :, ::every][tops, lefts]
     count, rows, columns = boxes.shape
-    made = np.zeros((rows, columns, -(-count // _WORD) * _WORD), np.uint8)
-    made[..., :count] = boxes.transpose(1, 2, 0)
-    return made
+    padded = np.zeros((rows, columns, -(-count // _WORD) * _WORD), np.uint8)
+    padded[..., :count] = boxes.transpose(1, 2, 0)
+    return padded
 
 
 def _least(own: Grey, others: list[Grey]) -> _Positions:
     """Return the nearest of the others for each box, the first of equal ones."""
     apart = np.empty((len(others), own.shape[2]), np.uint16)
-    for step, there in enumerate(others):
-        differences = np.maximum(own, there)
-        differences -= np.minimum(own, there)
+    for step, other in enumerate(others):
+        differences = np.maximum(own, other)
+        differences -= np.minimum(own, other)
         # Eight bytes are added at a time, in two halves that leave each byte room for its sum.
         words = differences.view(np.uint64)
         sums = apart[step].reshape(-1, _WORD)

@@ -184,8 +184,8 @@ def _place(path: Path, error: BaseException) -> str:
         lines = [e.lineno for e in traceback.extract_tb(cause.__traceback__) if e.filename == str(path)]
         line = lines[-1] if lines else None
         cause = cause.__cause__ or cause.__context__
-    said = " ".join(str(error).split())
-    return _located(path, line, f"{type(error).__name__}: {said}".removesuffix(": "))
+    message = " ".join(str(error).split())
+    return _located(path, line, f"{type(error).__name__}: {message}".removesuffix(": "))
 
 
 def _located(path: Path, line: int | None, reason: str) -> str:
@@ -253,8 +253,8 @@ class CdpRelay:
         await self._runner.cleanup()
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
-        given = request.match_info["token"]
-        if not secrets.compare_digest(given.encode(), self._token.encode()):
+        token = request.match_info["token"]
+        if not secrets.compare_digest(token.encode(), self._token.encode()):
             raise web.HTTPNotFound
         if self._is_taken or "Origin" in request.headers:
             raise web.HTTPForbidden

@@ -88,8 +88,8 @@ async def survey_page(page: BrowserPage, chosen: Sequence[BehaviourScript], limi
             idle, framed = await ask(main_frame(page))
     except (TimeoutError, CommandError):
         return None
-    seen = await ask_frames(page, ask, limit_s / 2) if framed else []
-    return BehaviourSurvey(idle, [(frame, idle) for frame, (idle, _) in seen])
+    frame_answers = await ask_frames(page, ask, limit_s / 2) if framed else []
+    return BehaviourSurvey(idle, [(frame, idle) for frame, (idle, _) in frame_answers])
 
 
 async def _perform(  # noqa: PLR0913 state of one run
@@ -180,18 +180,18 @@ async def load_candidates(
             text = await page.send("Page.getResourceContent", {"frameId": frame.id, "url": href}, frame.session)
             if not text["base64Encoded"]:
                 sheets.append([href, text["content"][:SHEET_LIMIT_CHARS]])
-    found: list[str] = [*(more.get("icons") or ())]
+    urls: list[str] = [*(more.get("icons") or ())]
     manifest = more.get("manifest")
     if manifest and manifest not in known:
         with contextlib.suppress(CommandError):
             stated = await page.send("Page.getAppManifest")
-            found += [manifest, *manifest_icons(stated.get("data", ""), stated["url"])]
+            urls += [manifest, *manifest_icons(stated.get("data", ""), stated["url"])]
     # The manifest is remembered with them, and not loaded again.
-    icons = [each for each in dict.fromkeys(found) if each not in known and each != manifest]
+    icons = [each for each in dict.fromkeys(urls) if each not in known and each != manifest]
     if len(known) < ICONS_KNOWN:
         loaded = asyncio.get_running_loop().create_future()
         loaded.set_result(True)
-        known |= dict.fromkeys(found, loaded)
+        known |= dict.fromkeys(urls, loaded)
     cut = answer.number("cut")
     if sheets or icons:
         left = max(0.0, options["fetches"] - answer.number("asked"))

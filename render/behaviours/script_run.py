@@ -177,8 +177,8 @@ async def _listens(page: BrowserPage) -> bool:
     try:
         for name, depth in (("window", 0), ("document", -1)):
             facts = {"expression": name, "objectGroup": _GROUP, "silent": True}
-            found = (await page.send("Runtime.evaluate", facts))["result"]
-            where = {"objectId": found["objectId"], "depth": depth, "pierce": True}
+            remote_object = (await page.send("Runtime.evaluate", facts))["result"]
+            where = {"objectId": remote_object["objectId"], "depth": depth, "pierce": True}
             listeners = (await page.send("DOMDebugger.getEventListeners", where))["listeners"]
             own |= {each["scriptId"] for each in listeners if each["type"] == "weboid-timers"}
             if any(each["type"] in _EVENTS and each["scriptId"] not in own for each in listeners):

@@ -64,9 +64,9 @@ SEEN = (
 
 
 def chosen(labelled: tuple[LabelledPage, ...], *names: str) -> tuple[LabelledPage, ...]:
-    found = tuple(each for each in labelled if each.name in names)
-    assert len(found) == len(names)
-    return found
+    pages = tuple(each for each in labelled if each.name in names)
+    assert len(pages) == len(names)
+    return pages
 
 
 VISITED = (
@@ -84,17 +84,17 @@ VISITED = (
 
 
 def http(url: str) -> str:
-    """The URL without TLS: the proxy answers for every host."""
+    """Return the URL without TLS: the proxy answers for every host."""
     return url.replace("https://", "http://", 1)
 
 
 def web_of(labelled: LabelledPage, site: RenderSite) -> Callable[[Any, asyncio.StreamWriter], Awaitable[None]]:
-    """The web in which that page lies where it should."""
+    """Return a handler that serves the page at its final URL, redirects there, and answers the rest with a script."""
     final = http(labelled.final_url or labelled.url)
     loads = "".join(f"<script src='{http(each)}'></script>" for each in labelled.requests)
 
-    async def serve(asked: Any, writer: asyncio.StreamWriter) -> None:
-        url = f"http://{asked.host}{asked.path}"
+    async def serve(request: Any, writer: asyncio.StreamWriter) -> None:
+        url = f"http://{request.host}{request.path}"
         parts, headers = urlsplit(final), {"Content-Type": f"{labelled.mime}; charset=utf-8"}
         if url == f"http://{parts.netloc}{parts.path or '/'}" + (f"?{parts.query}" if parts.query else ""):
             status, body = labelled.status, (labelled.html + loads).encode()
@@ -120,8 +120,8 @@ async def test_a_visit_says_what_sort_of_page_it_was(
     monkeypatch.setattr(site, "serve", web_of(labelled, site))
     seen = await look(http(labelled.url), proxy.endpoint(), **LEAN)
 
-    found = seen.classification
-    assert (found.kind, found.evidence) == (labelled.kind, found.evidence)
+    classification = seen.classification
+    assert (classification.kind, classification.evidence) == (labelled.kind, classification.evidence)
     assert seen.outcome is VisitOutcome.COMPLETE
     assert "classify" in seen.timings
 
@@ -147,7 +147,7 @@ async def test_a_page_that_shadows_everything_is_judged_all_the_same(
 async def test_a_page_whose_text_is_not_kept_is_judged_by_it(
     look: Look, site: RenderSite, proxy: StrictProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a profile keeps is one matter, what is looked at another."""
+    """Pages are classified by their text, even if the profile does not store it."""
     (gone,) = chosen(MISSINGS, "english")
     monkeypatch.setattr(site, "serve", web_of(gone, site))
     seen = await look(http(gone.url), proxy.endpoint(), text=False, dom=False, **LEAN)

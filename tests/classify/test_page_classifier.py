@@ -19,11 +19,11 @@ URL = "https://site.example/2021/05/a-story.html"
 @pytest.mark.parametrize("labelled", LABELLED, ids=lambda each: f"{each.kind}: {each.name}")
 def test_a_labelled_page_is_of_its_class(labelled: LabelledPage) -> None:
     """Each with evidence and some certainty; a page that is ok needs none."""
-    found = classify(labelled.evidence)
+    classification = classify(labelled.evidence)
 
-    assert (found.kind, found.evidence) == (labelled.kind, found.evidence)
-    assert (found.evidence == ()) == (found.kind is PageClass.OK)
-    assert found.kind is PageClass.OK or SURE <= found.score <= 1.0
+    assert (classification.kind, classification.evidence) == (labelled.kind, classification.evidence)
+    assert (classification.evidence == ()) == (classification.kind is PageClass.OK)
+    assert classification.kind is PageClass.OK or SURE <= classification.score <= 1.0
 
 
 def test_the_labelled_pages_have_every_class() -> None:
@@ -44,25 +44,25 @@ def test_what_walls_say_is_no_wall_in_an_article(labelled: LabelledPage) -> None
     """The same words and the same title with a long text between them are a page."""
     title = labelled.evidence.title
     traits = read_traits(article(title, labelled.html + QUOTES))
-    told = PageEvidence(URL, URL, 200, {}, "text/html", title, (), traits)
+    page = PageEvidence(URL, URL, 200, {}, "text/html", title, (), traits)
 
-    assert classify(told).kind in GOOD or any("default pages" in s for s in classify(told).evidence)
+    assert classify(page).kind in GOOD or any("default pages" in s for s in classify(page).evidence)
 
 
 def test_an_errors_status_is_named() -> None:
     """The evidence says what came."""
-    found = classify(PageEvidence(URL, URL, 451, {}, "text/html", "", (), PageTraits(text="x" * 500)))
+    classification = classify(PageEvidence(URL, URL, 451, {}, "text/html", "", (), PageTraits(text="x" * 500)))
 
-    assert found.kind is PageClass.HTTP_ERROR
-    assert found.evidence == ("The document came with status 451.",)
+    assert classification.kind is PageClass.HTTP_ERROR
+    assert classification.evidence == ("The document came with status 451.",)
 
 
 def test_what_could_not_be_looked_at_is_not_judged() -> None:
     """Neither a page that never came nor one that hung; a header may still say what it is."""
     assert classify(PageEvidence(URL, URL, None)).kind is PageClass.UNJUDGED
     assert classify(PageEvidence(URL, URL, 200)).kind is PageClass.UNJUDGED
-    told = PageEvidence(URL, URL, 200, {"cf-mitigated": "challenge"})
-    assert classify(told).kind is PageClass.CHALLENGE
+    page = PageEvidence(URL, URL, 200, {"cf-mitigated": "challenge"})
+    assert classify(page).kind is PageClass.CHALLENGE
 
 
 def test_without_a_browser_no_page_is_called_empty() -> None:
@@ -77,11 +77,11 @@ def test_without_a_browser_no_page_is_called_empty() -> None:
 def test_whatever_a_page_says_it_is_judged(title: str, html: str, status: int | None) -> None:
     """Nothing is raised, and the score is a share."""
     known = PageEvidence(title, html, status, {"server": html}, "text/html", title, (html,), read_traits(html))
-    found = classify(known)
+    classification = classify(known)
 
-    assert 0.0 <= found.score <= 1.0
-    assert len(found.evidence) <= 5
-    assert all(len(each) <= 200 for each in found.evidence)
+    assert 0.0 <= classification.score <= 1.0
+    assert len(classification.evidence) <= 5
+    assert all(len(each) <= 200 for each in classification.evidence)
 
 
 @pytest.mark.parametrize("unit", ["page ", "page was not ", "the domain ", "cookie ", "a" * 79 + ".\n"])
@@ -106,12 +106,12 @@ def test_prose_is_what_has_sentences() -> None:
 
 
 def test_quotes_and_spaces_are_made_alike() -> None:
-    """What is typeset matches what is typed."""
+    """Typographic quotes, ellipses and white space become ASCII; case is folded."""
     assert normalize_text("Can\u2019t\u00a0\n find\u2026") == "can't find..."
 
 
 def test_good_goes_before_everything_and_a_challenge_after() -> None:
-    """What was not judged goes by its status; a class of another version by nothing."""
+    """An unjudged capture is ranked by its status; a class that this version does not know is the worst."""
     ranks = {each: class_rank(each) for each in PageClass}
 
     assert {each for each, number in ranks.items() if number == 0} == GOOD

@@ -78,7 +78,7 @@ def test_titles_that_speak_of_something_else(title: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "seconds"),
+    ("retry_after", "seconds"),
     [
         ("120", 120.0),
         (" 0 ", 0.0),
@@ -94,16 +94,16 @@ def test_titles_that_speak_of_something_else(title: str) -> None:
         ("\u0663", None),
     ],
 )
-def test_what_a_host_asks_to_wait(said: str, seconds: float | None) -> None:
+def test_what_a_host_asks_to_wait(retry_after: str, seconds: float | None) -> None:
     """Seconds or a date, at most a week; what cannot be read asks for nothing."""
-    assert retry_after_s(said, NOW) == seconds
+    assert retry_after_s(retry_after, NOW) == seconds
 
 
 @given(st.text(max_size=80))
-def test_no_wish_to_wait_breaks_anything(said: str) -> None:
+def test_no_wish_to_wait_breaks_anything(retry_after: str) -> None:
     """Any Retry-After is a number within bounds, or none."""
-    found = retry_after_s(said, NOW)
-    assert found is None or 0 <= found <= RETRY_LIMIT_S
+    seconds = retry_after_s(retry_after, NOW)
+    assert seconds is None or 0 <= seconds <= RETRY_LIMIT_S
 
 
 @given(st.lists(st.text(max_size=60), max_size=60))

@@ -29,11 +29,11 @@ pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
 CITED = "/articles/bridge.html"
 
 
-def site(found: bytes, otherwise: bytes) -> Answering:
-    """The cited page, and what is said of all others (``%PATH%`` is the path that was asked for)."""
+def site(cited_page: bytes, otherwise: bytes) -> Answering:
+    """Return a server of the cited page; other paths get `otherwise`, with the path for ``%PATH%``."""
 
     def answer(request: BehaviourRequest) -> Steps:
-        data = found if request.path == CITED else otherwise
+        data = cited_page if request.path == CITED else otherwise
         body = data.partition(b"\r\n\r\n")[2].replace(b"%PATH%", request.path.encode())
         data = head_of(data).replace(b"Content-Length", b"X-Length") + body
         return [head_of(data) if request.method == "HEAD" else data]
@@ -72,8 +72,8 @@ async def test_a_site_that_answers_an_invented_path_alike_is_suspect(
         serving({"a.test:80": answering}) as resolve,
         prober_for(settings_for(resolve), rng=random.Random(7)) as prober,
     ):
-        found = await prober.probe_sibling(f"http://a.test{CITED}")
-    assert found.verdict is verdict, found
+        finding = await prober.probe_sibling(f"http://a.test{CITED}")
+    assert finding.verdict is verdict, finding
 
 
 async def test_pages_led_to_one_place_with_the_invented_are_suspect() -> None:
@@ -85,28 +85,28 @@ async def test_pages_led_to_one_place_with_the_invented_are_suspect() -> None:
         return [reply()]
 
     async with serving({"a.test:80": answer}) as resolve, prober_for(settings_for(resolve)) as prober:
-        found = await prober.probe_sibling(f"http://a.test{CITED}")
-    assert found.verdict is CheckVerdict.SUSPECT
-    assert found.note == "soft 404: an invented path is led to the same page"
+        finding = await prober.probe_sibling(f"http://a.test{CITED}")
+    assert finding.verdict is CheckVerdict.SUSPECT
+    assert finding.note == "soft 404: an invented path is led to the same page"
 
 
 async def test_a_suspicion_is_compared_as_well() -> None:
-    """What is led to the front page like any invented path is no page of its own."""
+    """A page that redirects to the front page, as an invented path does, is a suspected soft 404."""
 
     def answer(request: BehaviourRequest) -> Steps:
         return [reply() if request.path == "/" else moved("/")]
 
     async with serving({"a.test:80": answer}) as resolve, prober_for(settings_for(resolve)) as prober:
-        found = await prober.probe_sibling(f"http://a.test{CITED}")
-    assert found.verdict is CheckVerdict.SUSPECT
-    assert found.note.startswith("soft 404")
+        finding = await prober.probe_sibling(f"http://a.test{CITED}")
+    assert finding.verdict is CheckVerdict.SUSPECT
+    assert finding.note.startswith("soft 404")
 
 
 async def test_a_front_page_is_not_compared() -> None:
     """A site that answers all with its front page has a front page."""
     async with serving({"a.test:80": always(reply())}) as resolve, prober_for(settings_for(resolve)) as prober:
-        found = await prober.probe_sibling("http://a.test/")
-    assert found.verdict is CheckVerdict.OK
+        finding = await prober.probe_sibling("http://a.test/")
+    assert finding.verdict is CheckVerdict.OK
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ from classify.redirect_target import BadLocationError, RedirectEnding, classify_
     ],
 )
 def test_what_the_end_of_redirects_says(final: str, end: RedirectEnding) -> None:
-    """Where a redirect ends tells front pages, error pages, logins and dealers from pages."""
+    """The final URL of a redirect chain distinguishes front pages, error pages, logins and parked domains."""
     assert classify_ending("http://site.test/cited/page.html", final) is end
 
 
@@ -42,9 +42,9 @@ def test_what_the_end_of_redirects_says(final: str, end: RedirectEnding) -> None
 def test_no_location_breaks_the_following(location: str) -> None:
     """Any Location is a URL of the web or a reason."""
     try:
-        found = resolve_location("http://a.test/b/c", location)
+        outcome = resolve_location("http://a.test/b/c", location)
     except BadLocationError as error:
-        found = str(error)
-    assert re.match(r"https?://|redirect: ", found)
-    if found.startswith("http"):
-        classify_ending("http://a.test/b/c", found)
+        outcome = str(error)
+    assert re.match(r"https?://|redirect: ", outcome)
+    if outcome.startswith("http"):
+        classify_ending("http://a.test/b/c", outcome)

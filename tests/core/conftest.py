@@ -7,5 +7,5 @@ import pytest
 
 @pytest.fixture(scope="session")
 def replay_python() -> Path:
-    """The interpreter of the environment that pywb lives in."""
+    """Return the Python interpreter of the environment with pywb."""
     return Path(__file__).parents[2] / ".venv-replay" / "bin" / "python"

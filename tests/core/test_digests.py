@@ -19,7 +19,7 @@ HASHES = st.sampled_from(["md5", "sha1", "sha256", "sha512"])
 
 
 def _warc(path: Path, digest: str) -> Path:
-    """A WARC of one response whose payload digest is `digest`."""
+    """Write a WARC of one response with the payload digest `digest`; return its path."""
     block = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n" % len(PAYLOAD)
     block += PAYLOAD
     head = (

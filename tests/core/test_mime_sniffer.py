@@ -16,7 +16,7 @@ from core.mime_sniffer import SNIFF_BYTES, sniff
 
 
 def archive(*names: str, mimetype: str = "") -> bytes:
-    """A ZIP archive with these entries."""
+    """Return a ZIP archive with these entries, after an entry `mimetype` if given."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as file:
         if mimetype:
@@ -27,13 +27,13 @@ def archive(*names: str, mimetype: str = "") -> bytes:
 
 
 def ole(stream: str) -> bytes:
-    """The head of a compound file whose directory follows it at once."""
+    """Return the head of an OLE compound file whose directory follows it at once."""
     name = "Root Entry".encode("utf-16-le").ljust(128, b"\0") + stream.encode("utf-16-le")
     return b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1".ljust(512, b"\0") + name.ljust(256, b"\0")
 
 
 def iso(brand: bytes, *others: bytes) -> bytes:
-    """The first box of an ISO media file."""
+    """Return the first box of an ISO media file, `ftyp` with these brands, and the head of the next."""
     body = b"ftyp" + brand + b"\0\0\0\0" + b"".join(others)
     return struct.pack(">I", len(body) + 4) + body + b"\0\0\0\x08free"
 

@@ -41,7 +41,7 @@ def ld(*nodes: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("said", "meant"),
+    ("text", "meant"),
     [
         ("2024", "2024"), ("2024-05", "2024-05"), ("2024-5-1", "2024-05-01"),
         ("2024/05/01", "2024-05-01"), ("20240501", "2024-05-01"),
@@ -58,9 +58,9 @@ def ld(*nodes: Any) -> list[str]:
         ("2024-13", "2024-13"), ("yesterday", "yesterday"), ("", ""),
     ],
 )  # fmt: skip
-def test_a_date_is_iso_8601_when_it_is_sure(said: str, meant: str) -> None:
+def test_a_date_is_iso_8601_when_it_is_sure(text: str, meant: str) -> None:
     """And as it was said otherwise."""
-    assert iso_date(said) == meant
+    assert iso_date(text) == meant
 
 
 @given(st.text(max_size=200))

@@ -54,7 +54,7 @@ def test_a_record_says_what_was_found(check: PlaybackCheck) -> None:
 
 
 def test_a_check_is_no_manifest_and_a_manifest_no_check() -> None:
-    """Who reads one kind is not given the other."""
+    """A reader of checks ignores manifests, and a reader of manifests refuses checks."""
     page = PageInfo("p1", "https://example.org/", "https://example.org/", "x", VisitOutcome.COMPLETE)
 
     assert parse_check(page.to_json()) is None
@@ -79,13 +79,13 @@ def test_a_check_that_cannot_be_read_is_told(changed: dict[str, object]) -> None
 
 def test_what_is_broken_is_moved_back() -> None:
     """And further, whatever it is, when something better is known."""
-    found = [
+    penalties = [
         choice_penalty(PlaybackCheck("p", "u", "", "images", "", "", verdict, better=better))
         for verdict in QaVerdict
         for better in ("", "q")
     ]
 
-    assert found == [0, 2, 0, 2, 0, 2, 1, 2]
+    assert penalties == [0, 2, 0, 2, 0, 2, 1, 2]
 
 
 def test_what_a_person_finds_good_is_not_moved_back() -> None:

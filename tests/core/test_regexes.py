@@ -15,7 +15,7 @@ SIMPLE = st.text("abc./?=[]()|*+\\Q^$-", min_size=1, max_size=12)
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "is_match"),
     [
         ("wiki", True),
         ("Wiki", False),
@@ -27,9 +27,9 @@ SIMPLE = st.text("abc./?=[]()|*+\\Q^$-", min_size=1, max_size=12)
         (r"\QPage?a", True),
     ],
 )
-def test_a_pattern_is_searched_for_anywhere_case_as_given(text: str, found: bool) -> None:
+def test_a_pattern_is_searched_for_anywhere_case_as_given(text: str, is_match: bool) -> None:
     """As browsertrix's and Heritrix's users expect of a pattern without anchors."""
-    assert PatternList([text]).first_in(URL) == (text if found else None)
+    assert PatternList([text]).first_in(URL) == (text if is_match else None)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ MOMENTS = st.datetimes(min_value=datetime(1, 1, 2), timezones=st.just(UTC))  # n
 
 
 def cut(when: datetime) -> datetime:
-    """The moment to the millisecond, the precision that is archived."""
+    """Return the moment truncated to milliseconds, the precision that is archived."""
     return when.replace(microsecond=when.microsecond // 1000 * 1000)
 
 

@@ -141,7 +141,7 @@ URLS = st.builds(lambda scheme, parts: scheme + "".join(parts), SCHEMES, st.list
 
 
 def _by_the_library(url: str) -> str | None:
-    """The key as pywb takes it from surt; None when pywb refuses the URL."""
+    """Return the key as pywb takes it from surt; None when pywb refuses the URL."""
     try:
         return str(surt.surt(url))
     except Exception:
@@ -157,7 +157,7 @@ def _ours(url: str) -> str | None:
 
 @pytest.mark.playback
 def test_every_vector_has_the_key_that_pywb_computes(replay_python: Path) -> None:
-    """What pywb 2.10 looks up is what we file, artifacts included."""
+    """Replay keys equal those that pywb 2.10 looks up, keys of artifacts included."""
     program = (
         "import json, sys\n"
         "from pywb.utils.canonicalize import canonicalize\n"

@@ -12,7 +12,7 @@ from core.urls import MAX_URL_LENGTH
 
 
 def matches(pattern: str, url: str) -> bool:
-    """Whether the pattern names the URL."""
+    """Return True when the pattern matches the URL."""
     table: PatternTable[str] = PatternTable()
     table.add(parse_pattern(pattern), pattern)
     return bool(table.find(pattern_target(url)))
@@ -124,8 +124,8 @@ def test_the_most_specific_comes_first() -> None:
     table: PatternTable[str] = PatternTable()
     for name in reversed(names):
         table.add(parse_pattern(name), name)
-    found = table.find(pattern_target("https://a.example.org/x/y"))
-    assert [match.value for match in found] == names
+    hits = table.find(pattern_target("https://a.example.org/x/y"))
+    assert [match.value for match in hits] == names
 
 
 def test_several_values_of_one_pattern_are_all_found() -> None:
@@ -134,9 +134,9 @@ def test_several_values_of_one_pattern_are_all_found() -> None:
     for pattern in ("example.org", "=example.org", "example.org/x", "http://example.org/x", "re:x"):
         for value in (1, 2, 3):
             table.add(parse_pattern(pattern), value)
-    found = table.find(pattern_target("http://example.org/x"))
-    assert len(found) == 15
-    assert sum(match.value for match in found) == 30
+    hits = table.find(pattern_target("http://example.org/x"))
+    assert len(hits) == 15
+    assert sum(match.value for match in hits) == 30
 
 
 _HOSTS = st.sampled_from(["a.example", "b.a.example", "c.example", "example"])
@@ -161,10 +161,10 @@ def test_a_table_finds_what_each_pattern_alone_would(patterns: list[str], url: s
     table: PatternTable[int] = PatternTable()
     for number, pattern in enumerate(patterns):
         table.add(parse_pattern(pattern), number)
-    found = table.find(pattern_target(url))
+    hits = table.find(pattern_target(url))
     alone = {number for number, pattern in enumerate(patterns) if matches(pattern, url)}
-    assert {match.value for match in found} == alone
-    ranks = [match.rank for match in found]
+    assert {match.value for match in hits} == alone
+    ranks = [match.rank for match in hits]
     assert ranks == sorted(ranks, reverse=True)
 
 
@@ -199,13 +199,13 @@ def test_an_automaton_that_gives_up_is_told_from_one_that_finds_nothing() -> Non
         def Match(self, _text: str) -> None:  # noqa: N802 as the library names it
             return None
 
-    found = RegexList(["a+b", "c"])
-    found._sets[0] = (*found._sets[0][:2], GivesUp())
-    assert list(found.search("xaab")) == [0]
+    regexes = RegexList(["a+b", "c"])
+    regexes._sets[0] = (*regexes._sets[0][:2], GivesUp())
+    assert list(regexes.search("xaab")) == [0]
 
 
 def test_an_expression_takes_time_that_grows_with_the_text_alone() -> None:
-    """What would hang another engine for ever is answered."""
+    """Expressions on which a backtracking engine would hang get an answer."""
     table: PatternTable[int] = PatternTable()
     table.add(UrlPattern(PatternForm.REGEX, "(a+)+$"), 1)
     table.add(parse_pattern("re:(a|aa)+b(a|aa)+c"), 2)

@@ -225,7 +225,7 @@ ANYTHING = st.one_of(st.text(), TAILS, URLS, st.builds("http://{}".format, st.te
 
 
 def _delimited(url: str) -> tuple[object, ...]:
-    """An independent reading of what a URL says: everything between its delimiters, decoded."""
+    """Parse a URL independently; return everything between its delimiters, decoded."""
     match = re.fullmatch(r"(https?)://([^/]*)(/[^?#]*)(\?[^#]*)?(#.*)?", fetch_key(url))
     assert match is not None
     scheme, authority, path, query, fragment = match.groups()
@@ -314,7 +314,7 @@ def test_any_text_is_either_a_url_or_a_bad_url(text: str) -> None:
 
 @pytest.mark.parametrize(("one", "other"), TRIVIA)
 def test_the_identity_key_ignores_trivial_spelling(one: str, other: str) -> None:
-    """What a wiki's table of links and its pages spell differently is one link."""
+    """Two spellings of a link, in a wiki's table of links and in its pages, are one link."""
     assert identity_key(one) == identity_key(other)
 
 

@@ -100,7 +100,7 @@ def test_no_text_breaks_a_date_parser(text: str) -> None:
 
 @given(st.integers(0, 253_402_300_799))
 def test_formatted_dates_are_read_back(seconds: int) -> None:
-    """What Python writes is what is read."""
+    """Dates that Python's standard library formats are parsed to the same moment."""
     moment = datetime.fromtimestamp(seconds, UTC)
 
     assert parse_http_date(format_datetime(moment, usegmt=True)) == moment

@@ -70,7 +70,7 @@ async def test_a_child_that_still_writes_keeps_the_lock(tmp_path: Path, monkeypa
 
 @pytest.mark.parametrize("marker", ["version = 99\n", "version = 'x'\n", "no toml", ""])
 async def test_a_collection_of_another_version_is_refused(tmp_path: Path, marker: str) -> None:
-    """What another program made is left as it is."""
+    """A collection that another version made is left as it is."""
     (tmp_path / "collection.toml").write_text(marker)
     with pytest.raises(CollectionVersionError):
         async with open_collection(tmp_path, clock=CLOCK):

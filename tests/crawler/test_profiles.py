@@ -17,12 +17,12 @@ from weboid.cli.main import weboid
 
 
 def ran(*arguments: str) -> Result:
-    """`weboid config` with these arguments."""
+    """Run `weboid config` with these arguments."""
     return CliRunner().invoke(weboid, ["config", *arguments], standalone_mode=False)
 
 
 def written(folder: Path, text: str, name: str = "mine.toml") -> str:
-    """A profile in a file."""
+    """Write a profile and return its path."""
     path = folder / name
     path.write_text(text)
     return str(path)
@@ -65,7 +65,7 @@ def test_a_profile_says_only_what_it_changes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('extends = "./mine.toml"', "not itself"),
         ('extends = "nonesuch"', "There is no profile 'nonesuch'"),
@@ -84,10 +84,10 @@ def test_a_profile_says_only_what_it_changes(tmp_path: Path) -> None:
     ],
 )
 def test_what_no_part_could_work_with_is_refused_and_the_next_step_is_said(
-    tmp_path: Path, text: str, said: str
+    tmp_path: Path, text: str, message: str
 ) -> None:
     """Before anything is started."""
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         load_profile(written(tmp_path, text))
 
 
@@ -143,11 +143,11 @@ url = "postgresql://u:p@a.example/b"
 """
     file = written(tmp_path, text)
     result = ran("check", file, "--json")
-    told = json.loads(result.output)
+    document = json.loads(result.output)
 
     assert result.return_value == 2
-    assert [each["line"] for each in told["faults"]] == [3, 5, 6, 8]
-    assert told["usable"] is False
+    assert [each["line"] for each in document["faults"]] == [3, 5, 6, 8]
+    assert document["usable"] is False
     shorter = written(tmp_path, "[index]\nurl = 'postgresql://u:p@a.example/b'\n")
     assert "dedup_url" in ran("check", shorter).output
 
@@ -173,14 +173,14 @@ headers = { DNT = "1" }
 via = { "*" = "socks5://me:secret@a.example:1080" }
 """
     file = written(tmp_path, text)
-    output, told = ran("show", file).output, json.loads(ran("show", file, "--json").output)
+    output, document = ran("show", file).output, json.loads(ran("show", file, "--json").output)
 
     assert "+ mobile = true  # profile mobile, line 5; default false" in output
     assert f"  timeout_s = 60.0  # {file}, line 3; as by default" in output
     assert '+ headers = {"DNT" = "1"}' in output
     assert "  min_delay_s = 1.0\n" in output
-    assert "secret" not in output + json.dumps(told)
-    of = {(row["group"], row["key"]): row for row in told["settings"]}
+    assert "secret" not in output + json.dumps(document)
+    of = {(row["group"], row["key"]): row for row in document["settings"]}
     assert of["visit", "mobile"] == {
         "group": "visit",
         "key": "mobile",

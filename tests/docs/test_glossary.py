@@ -28,7 +28,7 @@ def terms() -> list[str]:
 
 @pytest.fixture(scope="module")
 def explained() -> set[str]:
-    """Words of the glossary's first column, in lower case, without what is in brackets."""
+    """Return the words of the glossary's first column, in lower case, without text in parentheses."""
     rows = [line for line in GLOSSARY.read_text().splitlines() if line.startswith("| ")]
     words = (re.sub(r" \(.*?\)", "", row.split("|")[1]) for row in rows)
     return {word.strip().lower() for cell in words for word in cell.split(",")}
@@ -41,8 +41,8 @@ def test_help_names_no_term_that_the_glossary_lacks(explained: set[str]) -> None
         text = re.sub(r"\s+", " ", command.get_help(click.Context(command, info_name=path)))
         for term in terms():
             stem = term[:-1] + "(?:y|ies)" if term.endswith("y") else f"{term}s?"
-            found = re.search(rf"(?<![\w-]){stem}(?![\w-])", text, re.IGNORECASE)
-            if found and term.lower() not in explained:
+            match = re.search(rf"(?<![\w-]){stem}(?![\w-])", text, re.IGNORECASE)
+            if match and term.lower() not in explained:
                 lacking.setdefault(term, path)
 
     assert lacking == {}

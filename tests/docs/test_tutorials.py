@@ -76,7 +76,7 @@ class WildcardCertificate:
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> WildcardCertificate:
-    """One for the cited sites and for the archive."""
+    """Create a certificate for the cited sites and the archive."""
     folder = tmp_path_factory.mktemp("tls")
     pem, key = folder / "site.pem", folder / "site.key"
     subprocess.run(
@@ -94,7 +94,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> WildcardCertificate
 
 @pytest.fixture(scope="module")
 def profile(certificate: WildcardCertificate, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A preset under which the cited sites are a server of this machine."""
+    """Yield a profile under which the cited sites are a server on this machine."""
     folder = tmp_path_factory.mktemp("site")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate.pem, certificate.key)
@@ -113,14 +113,14 @@ def profile(certificate: WildcardCertificate, tmp_path_factory: pytest.TempPathF
 
 def steps(page: Path) -> list[tuple[str, list[str]]]:
     """Return the commands of a tutorial, each with its expected lines."""
-    found: list[tuple[str, list[str]]] = []
+    commands: list[tuple[str, list[str]]] = []
     for block in re.findall(r"```console\n(.*?)```", page.read_text(), re.DOTALL):
         for line in block.splitlines():
             if line.startswith("$ "):
-                found.append((line[2:], []))
+                commands.append((line[2:], []))
             elif line.strip():
-                found[-1][1].append(line)
-    return found
+                commands[-1][1].append(line)
+    return commands
 
 
 def pattern(lines: list[str]) -> re.Pattern[str]:

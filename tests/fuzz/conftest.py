@@ -36,7 +36,7 @@ class ControlConnection:
         return self.answer()
 
     def answer(self) -> Message:
-        """The next answer."""
+        """Return the next answer."""
         frame = receive_frame(self.socket, head_limit=64 << 20)
         assert frame is not None
         return frame[0]
@@ -58,17 +58,17 @@ class ControlConnection:
 
 
 def opening(page_id: object = "p", bucket: object = "default") -> Message:
-    """A message that opens a visit."""
+    """Return a message that opens a visit."""
     return {"verb": "open", "page_id": page_id, "bucket": bucket}
 
 
 def sealing(grace_s: object = 1.0) -> Message:
-    """A message that seals it."""
+    """Return a message that seals a visit."""
     return {"verb": "seal", "grace_s": grace_s, "awaited": [], "await_s": 0}
 
 
 def writing(*sizes: object) -> Message:
-    """A message that writes artifacts of such sizes."""
+    """Return a message that writes artifacts of these sizes, in bytes."""
     described = {
         "uri": "urn:text:http://a.example/",
         "content_type": "text/plain",
@@ -111,7 +111,7 @@ class ControlHarness:
         self.proxy.close()
 
     def client(self) -> ControlConnection:
-        """A new connection."""
+        """Open a new connection; `hang_up` closes it."""
         client = ControlConnection(self.path)
         self._clients.append(client)
         return client
@@ -122,11 +122,11 @@ class ControlHarness:
             self._clients.pop().close()
 
     def browser(self, opened: Message) -> ProxyBrowser:
-        """A browser with the credentials that `open` gave."""
+        """Return a browser with the credentials from the answer to `open`."""
         return ProxyBrowser(opened["port"], opened["username"], opened["password"])
 
     def check(self) -> None:
-        """A good client is served, and nothing of those before it is left."""
+        """Assert that a good client is served, and that earlier clients have left nothing behind."""
         client = self.client()
         opened = client.ask(opening())
         browser = self.browser(opened)
@@ -162,7 +162,7 @@ class _ErrorNotingServer(ControlServer):
 
 @pytest.fixture(scope="module")
 def control(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlHarness]:
-    """One control socket for all tests of a file."""
+    """Yield one control socket for all tests of a file."""
     running = ControlHarness(tmp_path_factory.mktemp("control"))
     yield running
     running.close()
@@ -170,7 +170,7 @@ def control(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlHarness
 
 @pytest.fixture
 def after(control: ControlHarness) -> Iterator[Callable[[], None]]:
-    """Checks the control socket when the test is over."""
+    """Yield a check of the control socket; when the test is over, check it again, and for leaks."""
     yield control.check
     control.hang_up()
     control.check()

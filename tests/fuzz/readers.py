@@ -33,7 +33,7 @@ LIMIT = timedelta(days=1)
 
 
 def dates(data: bytes) -> None:
-    """Whatever a header or a page says of time is a moment, a wait within its limit, or nothing."""
+    """Assert that a date in a header or page is a moment in UTC, a wait within its limit, or nothing."""
     text = data.decode("utf-8", "replace")
     for read in (parse_http_date, parse_web_date):
         moment = read(text)
@@ -47,24 +47,24 @@ def dates(data: bytes) -> None:
 
 
 def robots(data: bytes) -> None:
-    """A robots.txt is read, and what was read can be kept."""
-    said = parse_robots(data, "weboid")
+    """Assert that a robots.txt is parsed, and that its rules survive storage as JSON."""
+    rules = parse_robots(data, "weboid")
     for url in ("https://a.test/", "https://a.test/a%20b?c=*$"):
-        said.rule_for(url)
-    kept = robots_from_facts(json.loads(json.dumps(said.to_facts())))
-    assert kept.rule_for("https://a.test/a") == said.rule_for("https://a.test/a")
+        rules.rule_for(url)
+    restored_rules = robots_from_facts(json.loads(json.dumps(rules.to_facts())))
+    assert restored_rules.rule_for("https://a.test/a") == rules.rule_for("https://a.test/a")
     sitemap_lines(data)
 
 
 def sitemap(data: bytes) -> None:
-    """A sitemap has pages and sitemaps of the web."""
-    found = parse_sitemap(data)
-    for url in (*found.pages, *found.sitemaps):
+    """Assert that a sitemap yields only HTTP and HTTPS URLs of pages and sitemaps."""
+    parsed_sitemap = parse_sitemap(data)
+    for url in (*parsed_sitemap.pages, *parsed_sitemap.sitemaps):
         assert url.startswith(("http://", "https://"))
 
 
 def manifest(data: bytes) -> None:
-    """A manifest of another tool is refused, or read again as it was."""
+    """Assert that a manifest of another tool is refused, or reads back as it was written."""
     with suppress(InputError):
         parse_manifest(data)
     with suppress(InputError):
@@ -73,7 +73,7 @@ def manifest(data: bytes) -> None:
 
 
 def archive_answer(data: bytes) -> None:
-    """What an archive says is refused, or each copy has a moment."""
+    """Assert that an archive's answer is refused, or that its CDX entries have 14-digit timestamps."""
     text = data.decode("utf-8", "replace")
     list(parse_links(text))
     for read in (read_link_timemap, read_json_timemap, read_availability, read_cdx):
@@ -90,7 +90,7 @@ def _entries(text: str) -> list[str]:
 
 
 def wikitext(data: bytes) -> None:
-    """Citations lie within the page, and what is written into one means nothing but itself."""
+    """Assert that citations lie within the page, and that escaped text has no effect as wikitext."""
     text = data.decode("utf-8", "replace")
     for citation in read_citations(text, _rules(), today=date(2026, 11, 21)):
         assert 0 <= citation.span.start < citation.span.end <= len(text)
@@ -104,16 +104,16 @@ def wikitext(data: bytes) -> None:
 
 
 def api_answer(data: bytes) -> None:
-    """A wiki's answer is an error of the one tree, or rows that are changes or are refused."""
+    """Assert that a wiki's answer is a WeboidError, or rows that are changes or are refused."""
     text = data.decode("latin-1")[:200]
     reply = ApiResponse(200, "https://w.test/api.php", {"retry-after": text, "date": text}, data)
     assert 0.0 <= retry_after(reply.headers) <= LIMIT.total_seconds()
-    told = parse_response(reply)
-    if told is None:
+    document = parse_response(reply)
+    if document is None:
         return
     with suppress(WeboidError):
-        check_answer(told, reply, host="w.test")
-        parse_change(told)
+        check_answer(document, reply, host="w.test")
+        parse_change(document)
 
 
 @cache

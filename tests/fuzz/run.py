@@ -18,9 +18,9 @@ LONGEST = 8192
 
 
 def hunt(name: str, seconds: int, folder: Path) -> bool:
-    """Fuzz one target; whether nothing was found."""
-    seeds, found = folder / "seeds", folder / "found"
-    for each in (seeds, found):
+    """Fuzz one target; return True when nothing was found."""
+    seeds, crashes = folder / "seeds", folder / "found"
+    for each in (seeds, crashes):
         each.mkdir(parents=True)
     for number, data in enumerate(targets.corpus(name)):
         (seeds / f"{number:04}").write_bytes(data)
@@ -32,11 +32,11 @@ def hunt(name: str, seconds: int, folder: Path) -> bool:
         "atheris.Fuzz()\n"
     )
     limits = [f"-max_total_time={seconds}", f"-max_len={LONGEST}", "-timeout=10", "-rss_limit_mb=1024"]
-    command = [sys.executable, "-c", code, name, *limits, f"-artifact_prefix={found}/", str(seeds)]
+    command = [sys.executable, "-c", code, name, *limits, f"-artifact_prefix={crashes}/", str(seeds)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     runs = [line for line in ended.stderr.splitlines() if line.startswith(("Done", "#"))]
     print(f"{name}: {runs[-1] if runs else 'did not start'}")
-    for crash in found.iterdir():
+    for crash in crashes.iterdir():
         targets.keep(name, crash.read_bytes())
         print(f"{name}: kept {crash.read_bytes()!r}")
     if ended.returncode:
@@ -45,7 +45,7 @@ def hunt(name: str, seconds: int, folder: Path) -> bool:
 
 
 def main() -> int:
-    """Fuzz; 1 when something was found, 2 without atheris."""
+    """Run the fuzzer; return 1 when something was found, 2 without atheris."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--only", choices=targets.TARGETS)

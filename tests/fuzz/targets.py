@@ -46,7 +46,7 @@ _BLOCK = 4096  # what a socket takes without anyone reading
 
 
 def request_head(data: bytes) -> None:
-    """A request is refused, or its URL is fit for a record and the origin gets one clear message."""
+    """Assert that a request is refused, or has a URL fit for a record and is forwarded as one clear message."""
     end = find_head_end(data)
     head = _refusable(parse_request_head, data if end < 0 else data[:end])
     if head is None:
@@ -65,7 +65,7 @@ def request_head(data: bytes) -> None:
 
 
 def _check_forwarded(head: RequestHead, target: str, host: str, length: int | None) -> None:
-    """What the origin gets is one head that names the host and the length once."""
+    """Assert that the origin gets one head that names the host and the length once."""
     sent = forwarded_request(head, target=target, host=host, length=length)
     assert find_head_end(sent) == len(sent)
     again = parse_request_head(sent)
@@ -78,7 +78,7 @@ def _check_forwarded(head: RequestHead, target: str, host: str, length: int | No
 
 
 def response_head(data: bytes) -> None:
-    """A response is refused, or the browser is sent what we have understood and nothing else."""
+    """Assert that a response is refused, or that the browser is sent exactly what was parsed."""
     end = find_head_end(data)
     head = _refusable(parse_response_head, data if end < 0 else data[:end])
     if head is None:
@@ -102,14 +102,14 @@ def _check_passed_on(head: ResponseHead, method: str) -> None:
         assert again.status == head.status
         assert response_framing(again, method) == framing
         assert keeps_alive(again.version, again.get(b"connection")) == keep_alive
-        said = head.get(b"connection") is not None or not keep_alive
-        assert names.count(b"connection") == int(said)
+        has_connection = head.get(b"connection") is not None or not keep_alive
+        assert names.count(b"connection") == int(has_connection)
         assert names.count(b"content-length") + names.count(b"transfer-encoding") <= 1
         assert b"weboid-proxy-error" not in names
 
 
 def chunked_body(data: bytes) -> None:
-    """The first byte says where reads end: payload and end do not depend on it."""
+    """Assert that payload and end do not depend on where reads end; the first byte sets the size of reads."""
     step, stream = (data[0] % 7 + 1 if data else 1), data[1:]
     whole = BodyParser(BodyFraming.CHUNKED)
     taken, payload = whole.feed(stream)
@@ -125,20 +125,20 @@ def chunked_body(data: bytes) -> None:
 
 
 def connect_authority(data: bytes) -> None:
-    """An authority is refused, or is a host that a certificate can be made for, and a port."""
+    """Assert that an authority is refused, or is a port and a host for which a certificate can be made."""
     text = data.decode("latin-1")
-    found = _refusable(lambda each: parse_authority(each, 443), text)
-    if found is None:
+    authority = _refusable(lambda each: parse_authority(each, 443), text)
+    if authority is None:
         return
-    host, port = found
+    host, port = authority
     assert _VISIBLE.fullmatch(host)
     assert 0 < port < 65_536
-    assert parse_authority(host_header((host, port, True)), 443) == found
+    assert parse_authority(host_header((host, port, True)), 443) == authority
     _ca().context_for(host)
 
 
 def control_frames(data: bytes) -> None:
-    """Frames are refused, or come out as they went in."""
+    """Assert that frames are refused, or unchanged when they are packed and received again."""
     ours, theirs = socket.socketpair()
     with closing(ours), closing(theirs):
         theirs.sendall(data[:_BLOCK])
@@ -161,7 +161,7 @@ TARGETS: dict[str, Target] = {
 
 
 def corpus(name: str) -> list[bytes]:
-    """The inputs that are kept for a target: one a line, as Python spells bytes."""
+    """Return the stored inputs of a target; its file has one a line, as a Python bytes literal."""
     lines = (CORPUS / f"{name}.txt").read_text(encoding="ascii").splitlines()
     return [ast.literal_eval(line) for line in lines if line and not line.startswith("#")]
 
@@ -173,7 +173,7 @@ def keep(name: str, data: bytes) -> None:
 
 
 def _refusable(function: Callable[[T], R], value: T) -> R | None:
-    """What the function gives; None when it refuses the value."""
+    """Return the function's result; None when it refuses the value."""
     try:
         return function(value)
     except MalformedMessageError:
@@ -187,5 +187,5 @@ def _ca() -> RecorderAuthority:
 
 @cache
 def _folder() -> "TemporaryDirectory[str]":
-    """Gone when this process ends."""
+    """Return a temporary folder that is deleted when this process ends."""
     return TemporaryDirectory(prefix="weboid-fuzz-")

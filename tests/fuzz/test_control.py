@@ -43,14 +43,14 @@ messages = st.builds(
 
 
 def frame(head: bytes, body: bytes = b"") -> bytes:
-    """A frame around a head that may be no JSON."""
+    """Return a frame around a head that may not be JSON."""
     return struct.pack(">I", len(head)) + head + body
 
 
 @given(data=st.binary(max_size=300))
 @quick
 def test_random_bytes_end_the_connection_and_nothing_else(control: ControlHarness, data: bytes) -> None:
-    """What is no frame is answered by one error at most."""
+    """Bytes that are no frame are answered by one error at most."""
     client = control.client()
     answers = client.say(data)
     client.close()
@@ -71,15 +71,15 @@ def test_any_json_is_answered(control: ControlHarness, document: Any, body: byte
     assert control.escaped == []
 
 
-@given(said=st.lists(messages, max_size=6), opened=st.booleans())
+@given(batch=st.lists(messages, max_size=6), opened=st.booleans())
 @quick
-def test_any_fields_are_answered(control: ControlHarness, said: list[Message], opened: bool) -> None:
+def test_any_fields_are_answered(control: ControlHarness, batch: list[Message], opened: bool) -> None:
     """Each message gets one answer, whatever its fields hold; a visit that was opened is over then."""
     client = control.client()
-    answers = client.say(b"".join(map(pack_frame, [opening()] * opened + said)))
+    answers = client.say(b"".join(map(pack_frame, [opening()] * opened + batch)))
     client.close()
 
-    assert len(answers) == len(said) + opened
+    assert len(answers) == len(batch) + opened
     assert {a["error"] for a in answers if "error" in a} <= ERRORS
     assert control.escaped == []
 
@@ -158,7 +158,7 @@ def test_what_is_no_frame_is_told_so(control: ControlHarness, data: bytes) -> No
 
 
 def artifact(**changes: object) -> Message:
-    """A message that writes one artifact, wrong in a field."""
+    """Return a message that writes one artifact with these fields changed."""
     (described,) = writing(3)["artifacts"]
     return {"verb": "write", "artifacts": [{**described, **changes}]}
 
@@ -220,7 +220,7 @@ class SimulatedWorker:
         self.client = control.client()
         self.credentials: Message | None = None
         self.open = self.sealed = False
-        self.asked = 0
+        self.request_count = 0
 
     def run(self, step: str) -> None:
         """Take one step; the answer is what the visit's state asks for."""
@@ -232,7 +232,7 @@ class SimulatedWorker:
         if self.open:
             assert answer["error"] == "InputError"
         else:
-            self.credentials, self.open, self.sealed, self.asked = answer, True, False, 0
+            self.credentials, self.open, self.sealed, self.request_count = answer, True, False, 0
 
     def writes(self) -> None:
         """Write two artifacts."""
@@ -247,7 +247,7 @@ class SimulatedWorker:
         assert ("entries" in answer) == self.open
         if self.open:
             self.sealed = True
-            assert len(answer["entries"]["rows"]) == self.asked
+            assert len(answer["entries"]["rows"]) == self.request_count
 
     def fetches(self) -> None:
         """Fetch something with the credentials of the latest visit."""
@@ -257,7 +257,7 @@ class SimulatedWorker:
         status = browser.get("http://refused.example/").status
         browser.close()
         assert status == (407 if not self.open else 403 if self.sealed else 502)
-        self.asked += status == 502
+        self.request_count += status == 502
 
     def closes(self) -> None:
         """Close the visit, if there is one."""

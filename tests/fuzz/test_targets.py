@@ -42,9 +42,9 @@ def test_what_was_kept_breaks_no_rule(name: str, data: bytes) -> None:
 @pytest.mark.parametrize(("name", "target"), TARGETS.items())
 def test_mutations_of_what_was_kept_break_no_rule(name: str, target: Target) -> None:
     """Pieces of two inputs, put together around a piece of syntax or a few bytes."""
-    kept = corpus(name)
+    inputs = corpus(name)
 
-    @given(st.sampled_from(kept), st.sampled_from(kept), st.sampled_from(PIECES) | st.binary(max_size=6), st.data())
+    @given(st.sampled_from(inputs), st.sampled_from(inputs), st.sampled_from(PIECES) | st.binary(max_size=6), st.data())
     @settings(max_examples=examples(200))
     def mutate(first: bytes, second: bytes, between: bytes, data: st.DataObject) -> None:
         ends = st.integers(0, len(first)), st.integers(0, len(second))

@@ -36,13 +36,13 @@ class CommandEnd:
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        """Its output as JSON lines, what only tells of progress left out."""
-        told = [json.loads(line) for line in self.out.splitlines()]
-        return [each for each in told if each.get("event") != "progress"]
+        """Return its output as JSON lines, without progress events."""
+        events = [json.loads(line) for line in self.out.splitlines()]
+        return [each for each in events if each.get("event") != "progress"]
 
     @property
     def pages(self) -> dict[str, str]:
-        """The outcomes of its page events by URL."""
+        """Return the outcomes of its page events by URL."""
         return {each["url"]: each["outcome"] for each in self.lines if each["event"] == "page"}
 
 
@@ -64,7 +64,7 @@ class RunningCommand:
 
     @property
     def err(self) -> str:
-        """What it has said on standard error."""
+        """Return its standard error output so far."""
         self._err.seek(0)
         return self._err.read()
 
@@ -76,9 +76,9 @@ class RunningCommand:
     def until(self, event: str) -> dict[str, Any]:
         """Return its next event of that name, with `--json`."""
         while line := self.line():
-            told: dict[str, Any] = json.loads(line)
-            if told.get("event") == event:
-                return told
+            document: dict[str, Any] = json.loads(line)
+            if document.get("event") == event:
+                return document
         raise AssertionError(f"It ended before {event!r}: {self.err}")
 
     def interrupt(self) -> None:
@@ -182,9 +182,9 @@ class ServeProcess:
 
     def moments(self, url: str) -> list[str]:
         """Return the moments of an address's mementos, oldest first, as its TimeMap tells them."""
-        told = self.get(f"/timemap/link/{url}")
-        assert told.headers["content-type"].startswith("application/link-format")
-        return re.findall(r"/c/(\d{14})/[^>]*>; rel=\"[^\"]*memento", told.text)
+        response = self.get(f"/timemap/link/{url}")
+        assert response.headers["content-type"].startswith("application/link-format")
+        return re.findall(r"/c/(\d{14})/[^>]*>; rel=\"[^\"]*memento", response.text)
 
 
 def own_form(origin: str) -> dict[str, str]:
@@ -262,7 +262,7 @@ def _toml(value: object) -> str:
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[UserShell]:
-    """A terminal in an empty folder."""
+    """Yield a terminal in an empty folder."""
     opened = UserShell(tmp_path)
     yield opened
     opened.end()
@@ -270,7 +270,7 @@ def shell(tmp_path: Path) -> Iterator[UserShell]:
 
 @pytest.fixture
 def site() -> Iterator[SiteServer]:
-    """A site that is cited."""
+    """Yield a running site that tests can cite."""
     running = SiteServer("library.oldtown.org")
     yield running
     running.stop()
@@ -278,7 +278,7 @@ def site() -> Iterator[SiteServer]:
 
 @pytest.fixture
 def reader() -> Iterator[ReaderBrowser]:
-    """A browser with an empty profile."""
+    """Yield a browser with an empty profile."""
     home = Path(tempfile.mkdtemp(prefix="weboid-reader-"))
     if os.geteuid() == 0:
         os.chown(home, NOBODY, NOBODY)

@@ -53,12 +53,12 @@ class SiteServer:
     """One host. `stop` makes it refuse connections, `start` brings it back at the same port.
 
     Attributes:
-        asked: paths of the requests so far, oldest first.
+        requests: paths of the requests so far, oldest first.
     """
 
     def __init__(self, host: str) -> None:
         self.host = host
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self._answers: dict[str, SiteAnswer] = {}
         self._gate = threading.Event()
         self.port = free_port()
@@ -99,7 +99,7 @@ class SiteServer:
 
     def count(self, path: str) -> int:
         """Return how often that path was asked for."""
-        return self.asked.count(path)
+        return self.requests.count(path)
 
     def start(self) -> None:
         """Listen again."""
@@ -124,7 +124,7 @@ class SiteServer:
             self._server = None
 
     def _answer(self, request: BaseHTTPRequestHandler) -> None:
-        self.asked.append(request.path)
+        self.requests.append(request.path)
         missing = SiteAnswer(b"<!DOCTYPE html><title>Not found</title><p>There is no such page.", status=404)
         answer = self._answers.get(request.path, missing)
         if answer.is_held:

@@ -68,7 +68,7 @@ class StockPywb:
 
 @pytest.fixture
 def listed(site: SiteServer, shell: UserShell) -> list[str]:
-    """The list: pages of one site, the second of which is slow to answer."""
+    """Write a list of one site's pages, the second of which is slow to answer, and a profile; return the URLs."""
     urls = [
         site.put(f"/article/{number}", article(f"Article {number}", f"Words of article {number}."))
         for number in range(COUNT)

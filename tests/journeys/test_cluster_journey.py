@@ -26,7 +26,7 @@ WORKER = "weboid worker --secret-file secret --workers 2 --profile profile.toml 
 
 @pytest.fixture
 def sites() -> Iterator[list[SiteServer]]:
-    """The web that is archived."""
+    """Yield the sites that are archived."""
     running = [SiteServer(f"town{number}.oldtown.org") for number in range(HOSTS)]
     yield running
     for each in running:
@@ -35,7 +35,7 @@ def sites() -> Iterator[list[SiteServer]]:
 
 @pytest.fixture
 def redis(shell: UserShell) -> Iterator[RedisServer]:
-    """A Redis that writes down what it is told."""
+    """Yield a Redis server with persistence."""
     server = RedisServer(shell.folder / "redis", persistent=True)
     yield server
     server.stop()
@@ -43,7 +43,7 @@ def redis(shell: UserShell) -> Iterator[RedisServer]:
 
 @pytest.fixture
 def database() -> Iterator[PostgresServer]:
-    """A PostgreSQL that may be harmed."""
+    """Yield a PostgreSQL server that the test may kill."""
     server = PostgresServer()
     yield server
     server.stop()
@@ -124,8 +124,8 @@ def test_each_part_of_a_cluster_dies_once_and_no_page_is_lost(
         wait_until(lambda: pages_asked(sites) >= begun)  # noqa: B023 called at once
         strike()
     wait_until(lambda: status(shell)["done"] == PAGES + 1)
-    found = status(shell)
-    assert (found["queued"], found["claimed"], found["dead"], found["skipped"]) == (0, 0, 0, 0)
+    counts = status(shell)
+    assert (counts["queued"], counts["claimed"], counts["dead"], counts["skipped"]) == (0, 0, 0, 0)
     assert set(cluster.stop().values()) == {0}
 
     verified = shell.run("weboid verify collection")
@@ -140,7 +140,7 @@ def test_each_part_of_a_cluster_dies_once_and_no_page_is_lost(
 
 def pages_asked(sites: list[SiteServer]) -> int:
     """Return how many pages were asked for, each once."""
-    return sum(len({path for path in site.asked if path[1:].isdigit()}) for site in sites)
+    return sum(len({path for path in site.requests if path[1:].isdigit()}) for site in sites)
 
 
 def status(shell: UserShell) -> dict[str, int]:

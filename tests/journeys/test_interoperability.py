@@ -51,7 +51,7 @@ class ExportedCollection:
 
 @pytest.fixture(scope="module")
 def archived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExportedCollection]:
-    """Pages, one after a redirect, a document and a missing page of a site, which is gone; exported."""
+    """Archive two pages, a redirect, a document and a missing page; stop their site and yield the exports."""
     site, shell = SiteServer("library.oldtown.org"), UserShell(tmp_path_factory.mktemp("ours"))
     first = site.put("/article?b=2&a=%C3%BC", article("Article", WORDS))
     urls = [
@@ -191,9 +191,9 @@ def foreign_warc(path: Path, extra: dict[str, tuple[bytes, str]]) -> None:
                 f"{SITE}{name}", "response", payload=BytesIO(body), http_headers=head, warc_headers_dict=dict(dated)
             )
             fields = [("Host", "foreign.example"), *([("Referer", f"{SITE}/")] if name != "/" else [])]
-            asked = StatusAndHeaders(f"GET {name} HTTP/1.1", fields, is_http_request=True)
+            request_head = StatusAndHeaders(f"GET {name} HTTP/1.1", fields, is_http_request=True)
             request = writer.create_warc_record(
-                f"{SITE}{name}", "request", http_headers=asked, warc_headers_dict=dict(dated)
+                f"{SITE}{name}", "request", http_headers=request_head, warc_headers_dict=dict(dated)
             )
             for record in (response, request):
                 writer.write_record(record)

@@ -20,7 +20,7 @@ PREVIOUS = Path(__file__).parent / "stored" / "collection-34828e8.tar.gz"
 
 @pytest.fixture
 def pages(site: SiteServer, shell: UserShell) -> list[str]:
-    """Two pages to archive, and the profile for it."""
+    """Serve two pages and write the profile for them; return their URLs."""
     profile_of(shell.folder / "profile.toml", site)
     return [site.put(f"/page/{number}", article(f"Page {number}", f"Words of page {number}.")) for number in range(2)]
 

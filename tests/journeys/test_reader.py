@@ -32,7 +32,7 @@ class ReaderCollection:
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReaderCollection]:
-    """The site is archived and served once for all readers."""
+    """Archive the site, and serve the collection once for all readers."""
     site, shell = SiteServer("library.oldtown.org"), UserShell(tmp_path_factory.mktemp("library"))
     with contextlib.ExitStack() as stack:
         stack.callback(site.stop)
@@ -61,9 +61,9 @@ def archived_twice(site: SiteServer, shell: UserShell) -> str:
 def test_a_reader_finds_reads_compares_and_cites(library: ReaderCollection, reader: ReaderBrowser) -> None:
     """All by links and forms of the front, as they look in a browser."""
     served, url = library.served, library.url
-    found = reader.document(f"{served.origin}/?q={quote('title:bridge')}")
-    assert "The old bridge" in found
-    assert "The mill" not in found
+    results_page = reader.document(f"{served.origin}/?q={quote('title:bridge')}")
+    assert "The old bridge" in results_page
+    assert "The mill" not in results_page
 
     earlier, later = served.moments(url)
     assert EARLIER in reader.document(served.copy(url).replace(later, earlier))

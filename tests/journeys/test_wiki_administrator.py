@@ -77,7 +77,7 @@ class WikiArchive:
 
 @pytest.fixture
 def mill() -> Iterator[SiteServer]:
-    """Another site that is cited, and lasts."""
+    """Yield a second cited site, which stays available."""
     running = SiteServer("mill.oldtown.org")
     yield running
     running.stop()
@@ -85,7 +85,7 @@ def mill() -> Iterator[SiteServer]:
 
 @pytest.fixture
 def archive(shell: UserShell, site: SiteServer, mill: SiteServer) -> WikiArchive:
-    """The archive beside the wiki, not started yet."""
+    """Return the archive beside the wiki, configured but not started."""
     (shell.folder / "webhook.secret").write_text("cd" * 32 + "\n")
     (shell.folder / "webhook.secret").chmod(0o600)  # as `umask 077` makes it
     links = {"host_gap_s": 0.1, "contact": "https://wiki.oldtown.org/bot"}
@@ -95,7 +95,7 @@ def archive(shell: UserShell, site: SiteServer, mill: SiteServer) -> WikiArchive
 
 @pytest.fixture
 def wiki(archive: WikiArchive, shell: UserShell) -> Iterator[RunningWiki]:
-    """A MediaWiki with the extension, set as the README says."""
+    """Yield a MediaWiki with the extension, configured as the README says."""
     extension = "wiki/mediawiki/Weboid/extension.json"
     settings = f"""
 wfLoadExtension( 'Weboid', '{ROOT / extension}' );
@@ -141,17 +141,17 @@ def test_links_of_all_sorts_are_archived_marked_and_keep_their_addresses(
     site.release()
     wait_until(lambda: {archive.links(name, *cited)[url]["answer"] for url in archived} == {"copy"})
     wait_until(lambda: archive.links(name, *cited)[forbidden]["answer"] not in {"queued", "none"})
-    told = archive.links(name, *cited)
-    assert told[forbidden]["answer"] != "copy"
-    assert told[gone]["answer"] != "copy"
+    links = archive.links(name, *cited)
+    assert links[forbidden]["answer"] != "copy"
+    assert links[gone]["answer"] != "copy"
 
     address = f"{wiki.base}/index.php?curid={page_id}"
     wait_until(lambda: loopback.get(address).text.count("weboid-cached weboid-copy") >= 4)
     shown = reader.document(address)
-    place = told[alive]["href"].removeprefix(archive.front)
+    place = links[alive]["href"].removeprefix(archive.front)
     assert place in shown  # before it stands the language of the wiki's page
-    assert "It still stands." in loopback.get(told[alive]["copy"]).text
-    assert_is_shown_page_by_page(told[report]["copy"], reader)
+    assert "It still stands." in loopback.get(links[alive]["copy"]).text
+    assert_is_shown_page_by_page(links[report]["copy"], reader)
 
     site.stop()
     archive.stop()
@@ -159,8 +159,8 @@ def test_links_of_all_sorts_are_archived_marked_and_keep_their_addresses(
     archive.start()
     again = archive.links(name, *cited)
     for url in archived:
-        assert (again[url]["href"], again[url]["copy"]) == (told[url]["href"], told[url]["copy"])
-        for cited_address in (told[url]["href"], told[url]["copy"]):
+        assert (again[url]["href"], again[url]["copy"]) == (links[url]["href"], links[url]["copy"])
+        for cited_address in (links[url]["href"], links[url]["copy"]):
             assert loopback.get(cited_address, timeout=120).status_code == 200
     assert "It still stands." in loopback.get(again[alive]["copy"]).text
     assert place in reader.document(address)
@@ -194,9 +194,9 @@ def assert_is_shown_page_by_page(copy: str, reader: ReaderBrowser) -> None:
     assert is_near(middle, BLUE), middle
 
 
-def is_near(found: Any, wanted: tuple[int, int, int]) -> bool:
+def is_near(colour: Any, wanted: tuple[int, int, int]) -> bool:
     """Return whether a colour is another but for what compression does to it."""
-    return all(abs(one - other) <= 24 for one, other in zip(found, wanted, strict=True))
+    return all(abs(one - other) <= 24 for one, other in zip(colour, wanted, strict=True))
 
 
 class WikiTrial:
@@ -302,7 +302,7 @@ def switch_on(trial: WikiTrial, wiki: RunningWiki, front: str, shell: UserShell)
 
 def current(writer: WikiWriter) -> str:
     """Return the page's wikitext."""
-    asked = {"prop": "revisions", "rvprop": "content", "rvslots": "main"}
-    (page,) = writer.ask(action="query", titles=PAGE, **asked)["query"]["pages"]
-    found: str = page["revisions"][0]["slots"]["main"]["content"]
-    return found
+    query = {"prop": "revisions", "rvprop": "content", "rvslots": "main"}
+    (page,) = writer.ask(action="query", titles=PAGE, **query)["query"]["pages"]
+    wikitext: str = page["revisions"][0]["slots"]["main"]["content"]
+    return wikitext

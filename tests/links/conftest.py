@@ -17,7 +17,7 @@ _FARMS = "SELECT id, name, address, internal FROM weboid.link_farms ORDER BY id"
 
 @pytest.fixture
 def sqlite_store(tmp_path: Path) -> Iterator[RegistryStore]:
-    """A registry of one collection."""
+    """Open a registry of one collection, on SQLite."""
     store = open_registry(Layout(tmp_path))
     yield store
     store.close()
@@ -37,7 +37,7 @@ class SharedRegistry:
         self._farms: list[tuple[object, ...]] = []
 
     def fresh(self) -> str:
-        """The URL of a registry that nobody had before: its server knows nothing of its tables' sizes."""
+        """Return the URL of a registry that no test had before: PostgreSQL has no statistics of its tables."""
         return self._server.database(like=self._made())
 
     def _made(self) -> str:
@@ -50,7 +50,7 @@ class SharedRegistry:
         return self._template
 
     def empty(self) -> str:
-        """The URL of an empty registry; of another one when the last test spoiled it."""
+        """Return the URL of an empty registry; of a new one when the last test spoiled it."""
         template = self._made()
         if not self._url or not self._is_emptied():
             self._url = self._server.database(like=template)
@@ -78,13 +78,13 @@ class SharedRegistry:
 
 @pytest.fixture(scope="session")
 def shared_registry(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> SharedRegistry:
-    """The registry that tests on PostgreSQL have after each other."""
+    """Return the registry that tests on PostgreSQL use one after the other."""
     return SharedRegistry(postgres, tmp_path_factory.mktemp("shared"))
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RegistryStore]:
-    """An empty registry, on either database."""
+    """Open an empty registry, on either database."""
     url = ""
     if request.param == "postgresql":
         url = request.getfixturevalue("shared_registry").empty()
@@ -95,7 +95,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RegistrySt
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def unknown_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RegistryStore]:
-    """As `store`, but nobody has counted its rows: plans are made as for tables of any size."""
+    """Open one like `store`, but without statistics: plans are made as for tables of any size."""
     url = ""
     if request.param == "postgresql":
         url = request.getfixturevalue("shared_registry").fresh()

@@ -48,31 +48,31 @@ class NameServer:
 
     Attributes:
         zone: names without final dots; ``*`` is all others.
-        asked: the names that were asked for, with their types, in order.
+        queries: the queried names with their types, in order.
         endpoint: address and port.
         next_records: called before each answer, when the zone is not enough.
     """
 
     zone: Zone
-    asked: list[tuple[str, str]] = field(default_factory=list)
+    queries: list[tuple[str, str]] = field(default_factory=list)
     endpoint: tuple[str, int] = ("127.0.0.1", 0)
     next_records: Callable[[str], NameRecords] | None = None
 
     def answer(self, wire: bytes, *, limit: int = 65_535) -> bytes | None:
-        """The bytes to send; None: nothing."""
+        """Return the bytes to send; None to send nothing."""
         try:
             query = dns.message.from_wire(wire)
         except dns.exception.DNSException:
             return None
         question = query.question[0]
         name = question.name.to_text(omit_final_dot=True).lower()
-        self.asked.append((name, dns.rdatatype.to_text(question.rdtype)))
-        found = self.next_records(name) if self.next_records else self._found(name)
-        if found.silent:
+        self.queries.append((name, dns.rdatatype.to_text(question.rdtype)))
+        records = self.next_records(name) if self.next_records else self._records_of(name)
+        if records.silent:
             return None
-        if found.garbage:
-            return wire[:2] + found.garbage
-        response = self._response(query, question, found)
+        if records.garbage:
+            return wire[:2] + records.garbage
+        response = self._response(query, question, records)
         data = response.to_wire(max_size=65_535)
         if len(data) > limit:
             response = dns.message.make_response(query)
@@ -80,23 +80,23 @@ class NameServer:
             data = response.to_wire()
         return data
 
-    def _found(self, name: str) -> NameRecords:
+    def _records_of(self, name: str) -> NameRecords:
         if name in self.zone:
             return self.zone[name]
         return ROOT if name in ("", ".") else self.zone.get("*", UNKNOWN)
 
     def _response(
-        self, query: dns.message.Message, question: dns.rrset.RRset, found: NameRecords
+        self, query: dns.message.Message, question: dns.rrset.RRset, records: NameRecords
     ) -> dns.message.Message:
         response = dns.message.make_response(query, recursion_available=True)
-        response.set_rcode(found.rcode)
+        response.set_rcode(records.rcode)
         owner = question.name
-        for alias in found.aliases:
+        for alias in records.aliases:
             target = dns.name.from_text(alias)
             response.answer.append(dns.rrset.from_text(owner, 60, "IN", "CNAME", target.to_text()))
             owner = target
         family = "AAAA" if question.rdtype == dns.rdatatype.AAAA else "A"
-        mine = [each for each in found.addresses if (":" in each) == (family == "AAAA")]
+        mine = [each for each in records.addresses if (":" in each) == (family == "AAAA")]
         if question.rdtype == dns.rdatatype.NS:
             response.answer.append(dns.rrset.from_text(owner, 60, "IN", "NS", "a.test."))
         elif mine:
@@ -119,7 +119,6 @@ class _NameServerProtocol(asyncio.DatagramProtocol):
 
 @asynccontextmanager
 async def naming(zone: Zone, next_records: Callable[[str], NameRecords] | None = None) -> AsyncIterator[NameServer]:
-    """Run one."""
     server = NameServer(zone, next_records=next_records)
 
     async def over_tcp(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -22,7 +22,7 @@ class RegistryRows:
     urls: dict[bytes, int] = field(default_factory=dict)
 
     def add_wiki(self, wiki_id: int = 1, dbname: str = "wiki", *, farm_id: int = 1) -> None:
-        """A wiki, and its farm when it is the first there."""
+        """Add a wiki, and its farm when it is the first there."""
         with self.store.writing() as rows:
             if rows.execute(select(farms.c.id).where(farms.c.id == farm_id)).first() is None:
                 rows.execute(insert(farms), [{"id": farm_id, "name": f"farm{farm_id}"}])
@@ -30,7 +30,7 @@ class RegistryRows:
             rows.execute(insert(wikis), [row])
 
     def add_page(self, number: int, cited: Iterable[str], *, wiki_id: int = 1, namespace: int = 0) -> None:
-        """A page with these URLs on it; its number is the registry's and the wiki's own."""
+        """Add a page with these URLs on it; its number is the registry's and the wiki's own."""
         ids = list(self.add_urls(dict.fromkeys(cited, LinkState.UNKNOWN)).values())
         row = {
             "id": number,
@@ -42,13 +42,13 @@ class RegistryRows:
         }
         with self.store.writing() as rows:
             rows.execute(insert(pages), [row])
-            found = [{"page": number, "url_id": each, "first_day": TODAY} for each in set(ids)]
-            if found:
-                rows.execute(insert(refs), found)
+            ref_rows = [{"page": number, "url_id": each, "first_day": TODAY} for each in set(ids)]
+            if ref_rows:
+                rows.execute(insert(refs), ref_rows)
 
     def add_urls(self, states: Mapping[str, LinkState]) -> dict[str, int]:
-        """URLs with their states, and their numbers; those that are there keep theirs."""
-        found: dict[str, int] = {}
+        """Add URLs with their states; return their numbers, which those that are there keep."""
+        id_by_url: dict[str, int] = {}
         new = []
         with self.store.writing() as rows:
             for url, state in states.items():
@@ -69,10 +69,10 @@ class RegistryRows:
                         "state": int(state),
                     }
                     new.append(row)
-                found[url] = self.urls[locator.key]
+                id_by_url[url] = self.urls[locator.key]
             if new:
                 rows.execute(insert(urls), new)
-        return found
+        return id_by_url
 
     def _host(self, rows: Connection, name: str) -> int:
         if name not in self.hosts:

@@ -14,7 +14,7 @@ _CODES = st.integers(0, 255)
 _LOOKS = st.lists(st.tuples(st.sampled_from([1, 18, 40, 66]), st.integers(0, 60)), max_size=40)
 
 
-def _told(looks: list[tuple[int, int]]) -> History:
+def _history_of(looks: list[tuple[int, int]]) -> History:
     history: History = ()
     for code, day in looks:
         history = add_check(history, code, day)
@@ -23,39 +23,39 @@ def _told(looks: list[tuple[int, int]]) -> History:
 
 def test_the_same_code_makes_a_run_longer() -> None:
     """W54: a run has a first and a last day."""
-    assert _told([(1, 10), (1, 17), (1, 24)]) == (HistoryRun(1, 10, 24),)
+    assert _history_of([(1, 10), (1, 17), (1, 24)]) == (HistoryRun(1, 10, 24),)
 
 
 def test_a_new_code_begins_a_run() -> None:
-    """What it was before stays."""
-    assert _told([(1, 10), (1, 17), (18, 24)]) == (HistoryRun(1, 10, 17), HistoryRun(18, 24, 24))
+    """The run before it stays."""
+    assert _history_of([(1, 10), (1, 17), (18, 24)]) == (HistoryRun(1, 10, 17), HistoryRun(18, 24, 24))
 
 
 def test_a_sixth_code_pushes_out_the_oldest() -> None:
     """Five runs are kept."""
-    history = _told([(code, code) for code in range(1, 8)])
+    history = _history_of([(code, code) for code in range(1, 8)])
     assert [run.code for run in history] == [3, 4, 5, 6, 7]
 
 
 def test_the_last_look_of_a_day_counts() -> None:
     """A HEAD that failed before the GET that did not leaves no trace."""
-    assert _told([(1, 10), (40, 17), (1, 17)]) == (HistoryRun(1, 10, 17),)
+    assert _history_of([(1, 10), (40, 17), (1, 17)]) == (HistoryRun(1, 10, 17),)
 
 
 def test_a_day_may_end_one_run_and_begin_the_next() -> None:
     """A run that began earlier is not taken back."""
-    assert _told([(1, 10), (1, 17), (40, 17)]) == (HistoryRun(1, 10, 17), HistoryRun(40, 17, 17))
+    assert _history_of([(1, 10), (1, 17), (40, 17)]) == (HistoryRun(1, 10, 17), HistoryRun(40, 17, 17))
 
 
 def test_what_comes_late_adds_nothing() -> None:
     """A look of a day before the last one."""
-    assert _told([(1, 10), (1, 17), (40, 12)]) == (HistoryRun(1, 10, 17),)
+    assert _history_of([(1, 10), (1, 17), (40, 12)]) == (HistoryRun(1, 10, 17),)
 
 
 @given(_LOOKS)
 def test_a_history_is_always_in_order(looks: list[tuple[int, int]]) -> None:
     """Runs follow one another, differ from their neighbours, and are five at most."""
-    history = _told(looks)
+    history = _history_of(looks)
     assert len(history) <= RUNS
     assert all(run.first <= run.last for run in history)
     for old, new in pairwise(history):
@@ -67,7 +67,7 @@ def test_a_history_is_always_in_order(looks: list[tuple[int, int]]) -> None:
 def test_the_last_run_is_the_last_look(looks: list[tuple[int, int]]) -> None:
     """Of looks in order the newest run has the newest code and day."""
     looks.sort(key=lambda look: look[1])
-    history = _told(looks)
+    history = _history_of(looks)
     if looks:
         assert (history[-1].code, history[-1].last) == looks[-1]
 
@@ -75,7 +75,7 @@ def test_the_last_run_is_the_last_look(looks: list[tuple[int, int]]) -> None:
 @given(_LOOKS)
 def test_unpacking_is_the_inverse(looks: list[tuple[int, int]]) -> None:
     """Nothing is lost in 25 bytes."""
-    history = _told(looks)
+    history = _history_of(looks)
     packed = pack_history(history)
     assert len(packed) <= 25
     assert unpack_history(packed) == history
@@ -90,7 +90,7 @@ def test_every_code_and_day_fits(code: int, one: int, other: int) -> None:
 
 @given(st.binary(max_size=40))
 def test_bytes_are_a_history_or_refused(packed: bytes) -> None:
-    """What a database gives back broken is no history."""
+    """Bytes that the database returns damaged are refused."""
     try:
         history = unpack_history(packed)
     except InvariantError:

@@ -106,7 +106,7 @@ def test_the_numbers_of_the_founding_table_are_kept() -> None:
 
 @given(st.integers())
 def test_any_number_gets_an_answer(number: int) -> None:
-    """What nobody gave a meaning is never a failure, and never raises (W55)."""
+    """A number without a meaning is never a failure, and never raises (W55)."""
     assert code_of_http(number) in StatusCode
     words_of(number)
     if number not in set(StatusCode):
@@ -280,7 +280,7 @@ async def test_a_server_that_denies_names_without_ipv6_is_not_believed() -> None
     def by_turns(name: str) -> NameRecords:
         if name != "a.test":
             return ROOT
-        family = server.asked[-1][1]
+        family = server.queries[-1][1]
         return NameRecords(rcode=dns.rcode.SERVFAIL if family == "A" else dns.rcode.NXDOMAIN)
 
     async with naming({}, by_turns) as server:
@@ -299,8 +299,8 @@ async def test_silence_about_one_name_is_that_name_s(records: NameRecords, monke
     """A server that answers for the root and not for a name tells of the name."""
     monkeypatch.setattr(module, "LOOKUP_S", 1.0)
     async with naming({"a.test": records}) as server:
-        found = await trouble_of(names_of(server), "a.test")
-    assert found in (FetchFailure.DNS_SILENT, FetchFailure.DNS_BROKEN)
+        failure = await trouble_of(names_of(server), "a.test")
+    assert failure in (FetchFailure.DNS_SILENT, FetchFailure.DNS_BROKEN)
 
 
 @pytest.mark.parametrize(
@@ -311,7 +311,7 @@ async def test_silence_about_one_name_is_that_name_s(records: NameRecords, monke
     ],
 )
 async def test_a_server_that_fails_for_every_name_is_our_trouble(records: NameRecords) -> None:
-    """Where the root is not answered either, nothing is said of the name."""
+    """When the root is not answered either, nothing is concluded about the name."""
     async with naming({"*": records, "": records, ".": records}) as server:
         assert await trouble_of(names_of(server), "a.test") is FetchFailure.DNS_OURS
 
@@ -342,17 +342,17 @@ async def test_an_answer_holds_for_a_while() -> None:
         await names.addresses("a.test")
         with suppress(NoAnswerError):
             await names.addresses("b.test")
-        server.asked.clear()
+        server.queries.clear()
         now += module.NOT_FOUND_S - 1
         await names.addresses("a.test")
         assert await trouble_of(names, "b.test") is FetchFailure.DNS_UNKNOWN
-        assert not server.asked
+        assert not server.queries
         now += 2
         assert await trouble_of(names, "b.test") is FetchFailure.DNS_UNKNOWN
-        assert {name for name, _ in server.asked} == {"b.test"}
+        assert {name for name, _ in server.queries} == {"b.test"}
         now += module.FOUND_S
         await names.addresses("a.test")
-        assert "a.test" in {name for name, _ in server.asked}
+        assert "a.test" in {name for name, _ in server.queries}
 
 
 async def test_no_more_than_so_many_answers_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -371,7 +371,7 @@ async def test_search_domains_are_not_tried() -> None:
     async with naming({}) as server:
         names = names_of(server)
         assert await trouble_of(names, "intranet") is FetchFailure.DNS_UNKNOWN
-        assert {name for name, _ in server.asked} == {"intranet"}
+        assert {name for name, _ in server.queries} == {"intranet"}
 
 
 async def test_a_name_that_no_name_server_takes_is_malformed() -> None:
@@ -379,4 +379,4 @@ async def test_a_name_that_no_name_server_takes_is_malformed() -> None:
     async with naming({}) as server:
         assert await trouble_of(names_of(server), "a" * 64 + ".test") is FetchFailure.DNS_BROKEN
         assert await trouble_of(names_of(server), "a..test") is FetchFailure.DNS_BROKEN
-        assert not [name for name, _ in server.asked if name.startswith("a")]
+        assert not [name for name, _ in server.queries if name.startswith("a")]

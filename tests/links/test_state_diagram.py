@@ -11,7 +11,7 @@ _RIPE = {LinkState.DYING: LinkHealth(LinkState.DYING, 9, 0, 90), LinkState.DEAD:
 
 
 def _led() -> set[tuple[LinkState, LinkState]]:
-    """From which state to which any look by checker or browser leads."""
+    """Return all changes of state (from, to) that a check by checker or browser can cause."""
     led = set()
     for state, verdict, how in product(LinkState, CheckVerdict, (CheckMethod.GET, CheckMethod.BROWSER)):
         for standing in (LinkHealth(state), _RIPE.get(state, LinkHealth(state))):

@@ -22,10 +22,10 @@ from links.url_parts import BUCKETS, bucket_of, domain_index, split_identity, ur
 )
 def test_parts_make_the_url_again(url: str, host: str, port: int, path: str) -> None:
     """Nothing of an identity key is lost by keeping its parts."""
-    found = url_parts_of(url)
+    parts = url_parts_of(url)
 
-    assert (found.host, found.port, found.path) == (host, port, path)
-    assert split_identity(found.url) == found
+    assert (parts.host, parts.port, parts.path) == (host, port, path)
+    assert split_identity(parts.url) == parts
 
 
 @pytest.mark.parametrize(

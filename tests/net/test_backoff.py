@@ -15,7 +15,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_a_store_that_is_away_is_asked_until_it_answers() -> None:
     """It is told once that it is away, and once that it is back."""
-    told: list[WaitStarted | WaitEnded] = []
+    events: list[WaitStarted | WaitEnded] = []
     failures = [TransientError("Redis does not answer."), TransientError("Nor now.")]
 
     def verb() -> str:
@@ -23,11 +23,11 @@ async def test_a_store_that_is_away_is_asked_until_it_answers() -> None:
             raise failures.pop(0)
         return "answer"
 
-    asking = StoreRetry(SystemClock(), told.append)
+    asking = StoreRetry(SystemClock(), events.append)
 
     assert await asking.ask(verb) == "answer"
-    assert [type(each) for each in told] == [WaitStarted, WaitEnded]
-    assert told[0] == WaitStarted("store", "Redis does not answer.")
+    assert [type(each) for each in events] == [WaitStarted, WaitEnded]
+    assert events[0] == WaitStarted("store", "Redis does not answer.")
 
 
 async def test_a_store_that_cannot_be_used_is_not_waited_for() -> None:

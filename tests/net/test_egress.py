@@ -23,12 +23,12 @@ LOOKS_UP_S = 30.0  # a look-up is a thread, which may start late; nothing here w
 
 
 def nobody(host: str, _port: int) -> list[str]:
-    """A name server that must not be asked."""
+    """Fail the test: a name server that must not be queried."""
     pytest.fail(f"{host} was looked up")
 
 
 def answer(address: str, _host: str, _port: int) -> list[str]:
-    """A name server with one answer."""
+    """Return `address` for every name, as a name server with one answer."""
     return [address]
 
 
@@ -142,17 +142,17 @@ def test_one_private_address_among_public_ones_refuses_the_host() -> None:
 def test_the_address_that_was_checked_is_the_one_connected_to() -> None:
     """The name is looked up once: a second answer (DNS rebinding) is never asked for."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        asked = []
+        lookups = []
 
         def flipping(host: str, port: int) -> list[str]:
-            asked.append(host)
-            return ["127.0.0.1"] if len(asked) == 1 else ["127.0.0.9"]
+            lookups.append(host)
+            return ["127.0.0.1"] if len(lookups) == 1 else ["127.0.0.9"]
 
         egress = Egress(EgressSettings(allow=("127.0.0.1/32",)), connect_timeout_s=5, lookup=flipping)
         with egress.connect("flip.example", listener.getsockname()[1]) as connection:
             assert connection.getpeername()[0] == "127.0.0.1"
 
-    assert asked == ["flip.example"]
+    assert lookups == ["flip.example"]
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_a_refused_network_is_refused_though_public_or_allowed() -> None:
 
 
 def test_our_own_public_address_is_refused() -> None:
-    """What listens there may trust this machine (C-03)."""
+    """Services at our own public address may trust this machine (C-03)."""
     egress = Egress(
         EgressSettings(),
         connect_timeout_s=LOOKS_UP_S,

@@ -33,7 +33,7 @@ from net.http1 import (
 
 
 def chunked(payload: bytes, sizes: list[int]) -> bytes:
-    """The payload in chunks of the given sizes, the rest in one."""
+    """Return the payload as a chunked body: chunks of the given sizes, the rest in one."""
     out = b""
     for size in [*sizes, len(payload)]:
         piece, payload = payload[:size], payload[size:]
@@ -96,7 +96,7 @@ def test_a_broken_chunk_is_malformed_and_never_done(wire: bytes) -> None:
 
 
 def test_a_body_of_known_length_leaves_the_next_message_alone() -> None:
-    """What follows Content-Length bytes is not the body's."""
+    """Bytes after the first Content-Length bytes are not part of the body."""
     body = BodyParser(BodyFraming.LENGTH, 3)
 
     assert body.feed(b"abcdef") == (3, b"abc")
@@ -375,15 +375,15 @@ def test_no_bytes_from_a_browser_crash_the_parser(data: bytes) -> None:
 @given(st.text(alphabet="\r\nab", max_size=40).map(str.encode), st.lists(st.integers(1, 5), min_size=1, max_size=9))
 def test_a_heads_end_does_not_depend_on_where_reads_end(data: bytes, sizes: list[int]) -> None:
     """Searching on from where the last search stopped finds what one search finds."""
-    buffer, searched, at, found = bytearray(), 0, 0, -1
-    while found < 0 and at < len(data):
+    buffer, searched, at, head_end = bytearray(), 0, 0, -1
+    while head_end < 0 and at < len(data):
         buffer += data[at : at + sizes[at % len(sizes)]]
         at = len(buffer)
-        found = find_head_end(buffer, searched)
+        head_end = find_head_end(buffer, searched)
         searched = len(buffer)
 
-    assert found == find_head_end(data[:at])
-    assert found in (-1, find_head_end(data))
+    assert head_end == find_head_end(data[:at])
+    assert head_end in (-1, find_head_end(data))
 
 
 @given(
@@ -394,7 +394,7 @@ def test_a_heads_end_does_not_depend_on_where_reads_end(data: bytes, sizes: list
     st.lists(st.integers(1, 9000), min_size=1, max_size=9),
 )
 def test_a_broken_coding_breaks_at_the_same_byte_wherever_reads_end(stream: bytes, sizes: list[int]) -> None:
-    """What is kept of it does not depend on how the network cut it up."""
+    """The payload kept from a malformed body does not depend on how the network split it."""
 
     def fed(sizes: list[int]) -> tuple[int, bytes, bool, bool]:
         body, taken, payload, at = BodyParser(BodyFraming.CHUNKED), 0, b"", 0
@@ -459,11 +459,11 @@ def test_an_origin_cannot_speak_in_the_proxys_name() -> None:
     assert forwarded_response_head(head, keep_alive=True) == b"HTTP/1.1 200 OK\r\nX: 1\r\n\r\n"
 
 
-@pytest.mark.parametrize("said", [b"", b"Connection: keep-alive\r\n", b"Connection: close\r\n"])
-def test_an_open_connection_is_mentioned_only_if_the_origin_did(said: bytes) -> None:
+@pytest.mark.parametrize("header", [b"", b"Connection: keep-alive\r\n", b"Connection: close\r\n"])
+def test_an_open_connection_is_mentioned_only_if_the_origin_did(header: bytes) -> None:
     """A page sees the header, and would know us by it (C-14); persistence is HTTP/1.1's default."""
-    head = parse_response_head(b"HTTP/1.1 200 OK\r\n" + said + b"X: 1\r\n\r\n")
-    mention = b"Connection: keep-alive\r\n" if said else b""
+    head = parse_response_head(b"HTTP/1.1 200 OK\r\n" + header + b"X: 1\r\n\r\n")
+    mention = b"Connection: keep-alive\r\n" if header else b""
 
     assert forwarded_response_head(head, keep_alive=True) == (b"HTTP/1.1 200 OK\r\nX: 1\r\n" + mention + b"\r\n")
 
@@ -522,7 +522,7 @@ VALUE = st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=40)
 
 @given(st.integers(100, 999), st.lists(st.tuples(TOKEN, VALUE), max_size=20), st.sampled_from(["\r\n", "\n"]))
 def test_a_head_is_read_as_it_was_written(status: int, headers: list[tuple[str, str]], end: str) -> None:
-    """What is written by the rules is read back, with either end of lines."""
+    """A well-formed head is read back, with either form of line ends."""
     text = end.join([f"HTTP/1.1 {status} x", *(f"{name}: {value}" for name, value in headers)])
     data = f"{text}{end}{end}body".encode()
     at = end_of_head(data)
@@ -536,10 +536,10 @@ def test_no_bytes_break_the_reading_of_heads(data: bytes) -> None:
     for wire in (data, b"HTTP/1.1 200 OK\r\n" + data):
         at = end_of_head(wire)
         assert 0 <= at <= len(wire)
-        found = parse_head(wire)
-        if found is not None:
-            assert found.length is None or found.length >= 0
-            assert found.mime == found.mime.lower()
+        head = parse_head(wire)
+        if head is not None:
+            assert head.length is None or head.length >= 0
+            assert head.mime == head.mime.lower()
         may_begin(wire)
 
 

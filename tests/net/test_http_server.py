@@ -51,10 +51,10 @@ async def _served(limits: ConnectionLimits) -> AsyncIterator[tuple[_HeldApplicat
         yield application, address
 
 
-async def _ask(address: tuple[str, int], asked: bytes = _GET, **more: Any) -> bytes:
+async def _ask(address: tuple[str, int], request: bytes = _GET, **more: Any) -> bytes:
     reader, writer = await asyncio.open_connection(*address, **more)
     with contextlib.closing(writer):
-        writer.write(asked)
+        writer.write(request)
         return await reader.readline()
 
 
@@ -133,7 +133,7 @@ async def test_a_head_that_does_not_come_ends_the_connection(first: bytes) -> No
 
 
 async def test_a_reader_that_takes_nothing_is_dropped() -> None:
-    """What is buffered for a reader that stopped reading is given up."""
+    """The answer that is buffered for a client that stopped reading is given up."""
     async with _served(ConnectionLimits(5, stall_s=0.2)) as (application, address):
         client = socket.create_connection(address)
         with contextlib.closing(client):

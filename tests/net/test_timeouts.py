@@ -18,7 +18,7 @@ V4, V6 = ipaddress.ip_address("127.0.0.1"), ipaddress.ip_address("::1")
 
 
 def free_on_both() -> tuple[socket.socket, socket.socket]:
-    """A port of ::1 and of 127.0.0.1: what is free on one may be somebody's on the other."""
+    """Bind one port of ::1 and of 127.0.0.1; a port that is free on one may be taken on the other."""
     for _ in range(100):
         six = socket.socket(socket.AF_INET6)
         six.bind(("::1", 0))
@@ -31,7 +31,7 @@ def free_on_both() -> tuple[socket.socket, socket.socket]:
 
 @pytest.fixture
 def dead_and_alive() -> Iterator[int]:
-    """A port that answers on 127.0.0.1, and on ::1 swallows every connection attempt."""
+    """Yield a port that answers on 127.0.0.1, and on ::1 drops every connection attempt."""
     with ExitStack() as stack:
         dead, alive = free_on_both()
         stack.enter_context(dead)
@@ -113,10 +113,10 @@ def test_at_most_so_many_look_ups_run_at_once(monkeypatch: pytest.MonkeyPatch) -
         return ["192.0.2.1"]
 
     names = Resolver(lookup)
-    found: list[object] = []
+    answers: list[object] = []
     waiting = [
         threading.Thread(
-            target=lambda n=n: found.append(names.addresses(f"h{n}.example", 80, patience=CancellableTimeout(20.0)))
+            target=lambda n=n: answers.append(names.addresses(f"h{n}.example", 80, patience=CancellableTimeout(20.0)))
         )
         for n in range(12)
     ]
@@ -129,16 +129,16 @@ def test_at_most_so_many_look_ups_run_at_once(monkeypatch: pytest.MonkeyPatch) -
     for each in waiting:
         each.join()
 
-    assert len(found) == 12
+    assert len(answers) == 12
     assert most <= 3
 
 
 def test_one_look_up_serves_all_who_ask_meanwhile() -> None:
     """Six connections to a host are one question."""
-    asked, go = [], threading.Event()
+    lookups, go = [], threading.Event()
 
     def lookup(host: str, _port: int) -> list[str]:
-        asked.append(host)
+        lookups.append(host)
         go.wait(120)
         return ["192.0.2.1"]
 
@@ -153,15 +153,15 @@ def test_one_look_up_serves_all_who_ask_meanwhile() -> None:
     for each in waiting:
         each.join()
 
-    assert asked == ["a.example"]
+    assert lookups == ["a.example"]
 
 
 def test_answers_are_kept_for_a_minute_and_failures_for_seconds() -> None:
     """A name that fails is not asked for at each request, nor forgotten for long."""
-    clock, asked = ManualClock(), []
+    clock, lookups = ManualClock(), []
 
     def lookup(host: str, _port: int) -> list[str]:
-        asked.append(host)
+        lookups.append(host)
         if host == "bad.example":
             raise UnknownHostError("bad.example does not resolve.")
         return ["192.0.2.1"]
@@ -171,29 +171,29 @@ def test_answers_are_kept_for_a_minute_and_failures_for_seconds() -> None:
         names.addresses("good.example", 80, patience=CancellableTimeout(5.0))
         with pytest.raises(UnknownHostError):
             names.addresses("bad.example", 80, patience=CancellableTimeout(5.0))
-    assert asked == ["good.example", "bad.example"]
+    assert lookups == ["good.example", "bad.example"]
     clock.seconds += NOT_FOUND_S + 1
     with pytest.raises(UnknownHostError):
         names.addresses("bad.example", 80, patience=CancellableTimeout(5.0))
     names.addresses("good.example", 80, patience=CancellableTimeout(5.0))
-    assert asked == ["good.example", "bad.example", "bad.example"]
+    assert lookups == ["good.example", "bad.example", "bad.example"]
     clock.seconds += FOUND_S
     names.addresses("good.example", 80, patience=CancellableTimeout(5.0))
-    assert asked[3:] == ["good.example"]
+    assert lookups[3:] == ["good.example"]
 
 
 def test_the_memory_for_names_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest goes first; a page full of names does not grow the process."""
     assert CACHE_SIZE == 4096
     monkeypatch.setattr(egress, "CACHE_SIZE", 3)
-    asked = []
+    lookups = []
 
     def lookup(host: str, _port: int) -> list[str]:
-        asked.append(host)
+        lookups.append(host)
         return ["192.0.2.1"]
 
     names = Resolver(lookup)
     for host in ("a", "b", "c", "d", "d", "c", "b", "a"):
         names.addresses(host, 80, patience=CancellableTimeout(5.0))
 
-    assert asked == ["a", "b", "c", "d", "a"]
+    assert lookups == ["a", "b", "c", "d", "a"]

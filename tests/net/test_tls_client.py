@@ -33,13 +33,13 @@ Serve = Callable[..., TlsOrigin]
 
 @pytest.fixture(scope="module")
 def issuer() -> CertificateIssuer:
-    """The authority that the proxy knows."""
+    """Return the certificate authority that the proxy trusts."""
     return make_issuer("Known authority")
 
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
-    """Starts origins with a certificate."""
+    """Yield a function that starts origins with a certificate."""
     started: list[TlsOrigin] = []
 
     def starter(certificate: Path, configure: Callable[[ssl.SSLContext], None] | None = None) -> TlsOrigin:
@@ -53,7 +53,7 @@ def serve() -> Iterator[Serve]:
 
 @pytest.fixture
 def way(tmp_path: Path, issuer: CertificateIssuer) -> Iterator[Callable[..., UpstreamConnector]]:
-    """Makes the way out to an origin that is known as `HOST` and trusts the known authority."""
+    """Yield a function that connects to the origin `HOST`, trusting the known authority."""
     ca_file = tmp_path / "known.pem"
     ca_file.write_bytes(issuer.certificate.public_bytes(serialization.Encoding.PEM))
     made: list[UpstreamConnector] = []
@@ -72,13 +72,13 @@ def way(tmp_path: Path, issuer: CertificateIssuer) -> Iterator[Callable[..., Ups
 
 
 def ask(connection: OriginConnection) -> None:
-    """One exchange."""
+    """Send one request, and assert that it is answered."""
     connection.send(b"GET / HTTP/1.1\r\nHost: secure.example\r\n\r\n")
     assert connection.sock.recv(65536).endswith(b"ok")
 
 
 def old_protocol(context: ssl.SSLContext) -> None:
-    """TLS 1.1 and nothing newer."""
+    """Allow TLS 1.1 and nothing newer."""
     with warnings.catch_warnings(category=DeprecationWarning):
         warnings.simplefilter("ignore")
         context.minimum_version = ssl.TLSVersion.TLSv1
@@ -86,7 +86,7 @@ def old_protocol(context: ssl.SSLContext) -> None:
 
 
 def bad_ciphers(context: ssl.SSLContext) -> None:
-    """Only what no browser would take."""
+    """Allow only ciphers that no browser would accept."""
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers("DHE-RSA-AES256-SHA256:ECDHE-ECDSA-AES256-SHA384:@SECLEVEL=0")
 
@@ -120,7 +120,7 @@ def test_a_certificate_that_does_not_verify_is_named_and_the_origin_asked(
 
 
 def _as_issuer(leaf: Path) -> tuple[x509.Name, ec.EllipticCurvePrivateKey, x509.Certificate]:
-    """A leaf's name, key and certificate."""
+    """Return a leaf's name, key and certificate, for use as an issuer."""
     certificate = x509.load_pem_x509_certificate(leaf.read_bytes())
     key = serialization.load_pem_private_key(leaf.read_bytes(), None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)
@@ -422,7 +422,7 @@ def test_the_dot_at_the_end_of_a_name_is_not_part_of_it(
 def test_reading_stops_when_another_thread_ends_it(
     serve: Serve, way: Callable[..., UpstreamConnector], tmp_path: Path, issuer: CertificateIssuer
 ) -> None:
-    """What the reader gets is the end, never ciphertext taken for data."""
+    """The reader gets the end of the stream, never ciphertext as data."""
     write(tmp_path / "leaf.pem", HOST, issuer)
     connection = way(serve(tmp_path / "leaf.pem").port).lend((HOST, 443, True))
     ask(connection)

@@ -50,7 +50,7 @@ def conversation(
 )  # fmt: skip
 def test_both_directions_are_decoded(tmp_path: Path, ciphers: str) -> None:
     """By TLS 1.3, and by each kind of suite of TLS 1.2; the certificate is known as well."""
-    secrets, asked, answered = TlsSecrets(), b"", b""
+    secrets, request, answered = TlsSecrets(), b"", b""
     decoder = TlsDecoder(secrets, patience_s=1.0)
     ciphers, _, option = ciphers.partition(" ")
     for is_client, data in conversation(
@@ -59,10 +59,10 @@ def test_both_directions_are_decoded(tmp_path: Path, ciphers: str) -> None:
         keys = tmp_path / "keys"
         secrets.add(keys.read_text().splitlines() if keys.exists() else ())
         if is_client:
-            asked += decoder.from_client(data)
+            request += decoder.from_client(data)
         answered += decoder.from_server(b"" if is_client else data)
 
-    assert (asked, answered) == (b"asked", b"answered")
+    assert (request, answered) == (b"asked", b"answered")
     assert decoder.version == ("TLSv1.2" if ciphers else "TLSv1.3")
     assert decoder.cipher == ciphers or decoder.cipher.startswith("TLS_")
     assert len(decoder.chain) == 1

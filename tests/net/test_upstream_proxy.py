@@ -38,21 +38,21 @@ class ForwardingProxy:
     port: int
     log: Path
 
-    def said(self) -> str:
-        """Its log so far."""
+    def log_text(self) -> str:
+        """Return its log so far."""
         return self.log.read_text()
 
 
 def need(program: str) -> str:
-    """The program's path; what is missing is a failure with its remedy."""
-    found = shutil.which(program)
-    assert found, f"{program} is missing: run scripts/setup test"
-    return found
+    """Return the program's path; fail with the remedy when it is missing."""
+    path = shutil.which(program)
+    assert path, f"{program} is missing: run scripts/setup test"
+    return path
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[Callable[..., ForwardingProxy]]:
-    """Starts other proxies."""
+    """Yield a function that starts other proxies."""
     running: list[ForwardingProxy] = []
     hosts = tmp_path / "hosts"
     hosts.write_text(f"127.0.0.1 localhost {ELSEWHERE}\n")
@@ -82,19 +82,19 @@ def run(tmp_path: Path) -> Iterator[Callable[..., ForwardingProxy]]:
 
 @pytest.fixture
 def socks(run: Callable[..., ForwardingProxy]) -> ForwardingProxy:
-    """A SOCKS5 proxy for anybody."""
+    """Start a SOCKS5 proxy without a password."""
     return run("socks", lambda port: [need("microsocks"), "-i", "127.0.0.1", "-p", str(port)])
 
 
 @pytest.fixture
 def locked_socks(run: Callable[..., ForwardingProxy]) -> ForwardingProxy:
-    """A SOCKS5 proxy with a password (RFC 1929)."""
+    """Start a SOCKS5 proxy with a password (RFC 1929)."""
     login = ["-u", "monty", "-P", "sp@m:eggs"]
     return run("socks", lambda port: [need("microsocks"), "-i", "127.0.0.1", "-p", str(port), *login])
 
 
 def tinyproxy(folder: Path, *lines: str) -> Callable[[int], list[str]]:
-    """The command of an HTTP proxy with these lines in its configuration."""
+    """Return a function from port to the command of an HTTP proxy with these lines in its configuration."""
 
     def command(port: int) -> list[str]:
         path = folder / f"tinyproxy-{port}.conf"
@@ -106,27 +106,27 @@ def tinyproxy(folder: Path, *lines: str) -> Callable[[int], list[str]]:
 
 @pytest.fixture
 def http(run: Callable[..., ForwardingProxy], tmp_path: Path) -> ForwardingProxy:
-    """An HTTP proxy for anybody."""
+    """Start an HTTP proxy without a password."""
     return run("http", tinyproxy(tmp_path))
 
 
 @pytest.fixture
 def locked_http(run: Callable[..., ForwardingProxy], tmp_path: Path) -> ForwardingProxy:
-    """An HTTP proxy with a password."""
+    """Start an HTTP proxy with a password."""
     return run("http", tinyproxy(tmp_path, "BasicAuth monty spameggs"))
 
 
 def way(
     settings: Settings, *, unknown_names: bool = False, absolute_form: bool = False, **via: str
 ) -> UpstreamConnector:
-    """The way out by these proxies; ``every`` stands for ``*``."""
+    """Return a connector that uses these proxies; ``every`` stands for ``*``."""
     patterns = {name.replace("every", "*"): url for name, url in via.items()}
     egress = replace(settings.egress, via=patterns, via_unknown_names=unknown_names, via_absolute_form=absolute_form)
     return UpstreamConnector(Egress(egress, connect_timeout_s=5), settings.proxy, egress)
 
 
 def ask(connection: OriginConnection, path: str = "/") -> bytes:
-    """One exchange; the connection is closed."""
+    """Send one request, close the connection, and return the answer."""
     connection.send(f"GET {path} HTTP/1.1\r\nHost: origin.example\r\n\r\n".encode())
     answer = b""
     while not answer.endswith(b"nothing here") and (piece := connection.sock.recv(65536)):
@@ -144,7 +144,7 @@ def test_socks_with_and_without_a_password(
 
         assert (connection.remote_ip, connection.absolute) == ("127.0.0.1", False)
         assert ask(connection).endswith(b"nothing here")
-    assert f"connected to 127.0.0.1:{origin.port}" in socks.said()
+    assert f"connected to 127.0.0.1:{origin.port}" in socks.log_text()
     assert origin.requests[0].startswith(b"GET / HTTP/1.1\r\n")
 
 
@@ -161,14 +161,14 @@ def test_tls_goes_through_either_kind_of_proxy(
         assert bad.tls.error.startswith("wrong-host: ")
         assert ask(good).endswith(b"nothing here")
         bad.close()
-    assert f"CONNECT 127.0.0.1:{secure_origin.port}" in http.said()
+    assert f"CONNECT 127.0.0.1:{secure_origin.port}" in http.log_text()
 
 
 @pytest.mark.parametrize("scheme", ["socks5", "http"])
 def test_a_private_address_is_refused_before_the_proxy_hears_of_it(
     settings: Settings, socks: ForwardingProxy, http: ForwardingProxy, scheme: str
 ) -> None:
-    """What we can see is checked, whoever connects in the end."""
+    """Addresses that we know are checked, even if the other proxy makes the connection."""
     other = socks if scheme == "socks5" else http
     egress = replace(settings.egress, via={"*": f"{scheme}://127.0.0.1:{other.port}"})
 
@@ -176,12 +176,12 @@ def test_a_private_address_is_refused_before_the_proxy_hears_of_it(
         return ["10.1.2.3"]
 
     upstream = UpstreamConnector(Egress(egress, connect_timeout_s=5, lookup=lookup), settings.proxy, egress)
-    before = other.said()
+    before = other.log_text()
     for host in ("inside.example", "private.example", "10.0.0.1", "0x0a000001", "[::1]"):
         with pytest.raises(BlockedAddressError):
             upstream.lend((host, 80, False))
 
-    assert other.said() == before
+    assert other.log_text() == before
 
 
 @pytest.mark.parametrize("scheme", ["socks5h", "http"])
@@ -195,7 +195,7 @@ def test_a_name_that_only_the_proxy_knows_is_the_proxys_to_resolve(
 
     assert connection.remote_ip == ""
     assert ask(connection).endswith(b"nothing here")
-    assert ELSEWHERE in other.said()
+    assert ELSEWHERE in other.log_text()
 
 
 def test_an_http_proxy_is_asked_in_absolute_form_and_the_origin_is_not(
@@ -207,7 +207,7 @@ def test_an_http_proxy_is_asked_in_absolute_form_and_the_origin_is_not(
 
     assert connection.absolute
     ask(connection, "/path?query")
-    assert f"GET http://{ELSEWHERE}:{origin.port}/path?query HTTP/1.1" in http.said()
+    assert f"GET http://{ELSEWHERE}:{origin.port}/path?query HTTP/1.1" in http.log_text()
     assert origin.requests[0].startswith(b"GET /path?query HTTP/1.")
 
 
@@ -220,7 +220,7 @@ def test_a_tunnel_is_asked_for_where_bytes_must_pass_as_they_are(
 
     assert not connection.absolute
     assert ask(connection).endswith(b"nothing here")
-    assert f"CONNECT {ELSEWHERE}:{origin.port}" in http.said()
+    assert f"CONNECT {ELSEWHERE}:{origin.port}" in http.log_text()
 
 
 @pytest.mark.parametrize("tunnel", [False, True])
@@ -232,7 +232,7 @@ def test_a_name_that_is_unknown_here_is_not_left_to_an_http_proxy_unasked(
     with pytest.raises(UnknownHostError, match="via_unknown_names"):
         upstream.lend((ELSEWHERE, 80, False), tunnel=tunnel)
 
-    assert ELSEWHERE not in http.said()
+    assert ELSEWHERE not in http.log_text()
 
 
 def test_plain_http_reaches_the_address_that_was_checked(
@@ -251,8 +251,8 @@ def test_plain_http_reaches_the_address_that_was_checked(
 
     assert (connection.remote_ip, connection.absolute) == ("127.0.0.1", False)
     assert ask(connection).endswith(b"nothing here")
-    assert f"CONNECT 127.0.0.1:{origin.port}" in http.said()
-    assert "moved.invalid" not in http.said()
+    assert f"CONNECT 127.0.0.1:{origin.port}" in http.log_text()
+    assert "moved.invalid" not in http.log_text()
     assert origin.requests[0].startswith(b"GET / HTTP/1.1\r\nHost: origin.example\r\n")
 
 
@@ -271,12 +271,12 @@ def test_an_http_proxy_that_tunnels_to_port_443_alone_is_told_with_the_remedy(
 
 def test_a_tunnel_leads_to_the_address_that_was_checked(settings: Settings) -> None:
     """Whatever the proxy would find under the name; another address is tried when one is refused."""
-    said = []
+    request_lines = []
 
     def refuse_first(listener: socket.socket) -> None:
         for answer in (b"HTTP/1.1 502 No\r\n\r\n", b"HTTP/1.1 200 Yes\r\n\r\n"):
             client, _ = listener.accept()
-            said.append(client.recv(4096).partition(b"\r\n")[0])
+            request_lines.append(client.recv(4096).partition(b"\r\n")[0])
             client.sendall(answer)
             client.close()
 
@@ -293,7 +293,7 @@ def test_a_tunnel_leads_to_the_address_that_was_checked(settings: Settings) -> N
         way.sock.close()
         other.join()
 
-    assert sorted(said) == [b"CONNECT 93.184.216.34:443 HTTP/1.1", b"CONNECT [2606:4700::1111]:443 HTTP/1.1"]
+    assert sorted(request_lines) == [b"CONNECT 93.184.216.34:443 HTTP/1.1", b"CONNECT [2606:4700::1111]:443 HTTP/1.1"]
     assert way.remote_ip in {"93.184.216.34", "2606:4700::1111"}
 
 

@@ -10,15 +10,15 @@ SERIF = Path("/usr/share/fonts/truetype/dejavu/DejaVuSerif-Bold.ttf")
 
 def tables_of(ttf: bytes) -> list[tuple[bytes, int, bytes]]:
     """Tag, checksum and content of each table."""
-    found = []
+    tables = []
     for number in range(struct.unpack_from(">H", ttf, 4)[0]):
         tag, checksum, offset, length = struct.unpack_from(">4sIII", ttf, 12 + 16 * number)
-        found.append((tag, checksum, ttf[offset : offset + length]))
-    return found
+        tables.append((tag, checksum, ttf[offset : offset + length]))
+    return tables
 
 
 def sfnt(tables: list[tuple[bytes, int, bytes]]) -> bytes:
-    """A TrueType font of these tables; their checksums are computed again."""
+    """Build a TrueType font from (tag, checksum, content) of its tables; the checksums are computed again."""
     tables = sorted(tables)
     power = len(tables).bit_length() - 1
     reach = 16 << power
@@ -33,7 +33,7 @@ def sfnt(tables: list[tuple[bytes, int, bytes]]) -> bytes:
 
 
 def woff(ttf: bytes) -> bytes:
-    """The font as WOFF (W3C, 2012)."""
+    """Convert the font to WOFF (W3C, 2012)."""
     tables = tables_of(ttf)
     directory, body, at = b"", b"", 44 + 20 * len(tables)
     for tag, checksum, content in tables:
@@ -47,7 +47,7 @@ def woff(ttf: bytes) -> bytes:
 
 
 def woff2(ttf: bytes, compress: Callable[[bytes], bytes]) -> bytes:
-    """The font as WOFF2 (W3C, 2022), every table as it was; `compress` is Brotli."""
+    """Convert the font to WOFF2 (W3C, 2022) without table transforms; `compress` is Brotli."""
     tables = tables_of(ttf)
     directory = b""
     for tag, _, content in tables:

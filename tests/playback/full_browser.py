@@ -33,15 +33,15 @@ class BrowserTab:
         self._contexts: dict[tuple[str, int], dict[str, Any]] = {}
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-        self.said: list[str] = []  # console messages and exceptions
+        self.console: list[str] = []  # console messages and exceptions
         self.targets: list[str] = []  # every address that was opened in a target of its own
 
     async def start(self, context: dict[str, Any]) -> None:
         """Open the tab in a browser context."""
         blank = {"url": "about:blank", **context}
         made = await self._connection.send("Target.createTarget", blank)
-        told = await self._connection.send("Target.attachToTarget", {"targetId": made["targetId"], "flatten": True})
-        self._session = told["sessionId"]
+        response = await self._connection.send("Target.attachToTarget", {"targetId": made["targetId"], "flatten": True})
+        self._session = response["sessionId"]
         await self._attended(self._session)
 
     async def open(self, address: str) -> None:
@@ -55,16 +55,16 @@ class BrowserTab:
         await self.until("document.readyState === 'complete'")
 
     async def address(self) -> str:
-        """Where the tab is now."""
-        found: str = await self.ask("location.href")
-        return found
+        """Return the URL that the tab shows now."""
+        address: str = await self.ask("location.href")
+        return address
 
     async def ask(self, expression: str, *, within: str = "") -> Any:
-        """The value of an expression in the page, or in the frame whose address contains `within`."""
+        """Return the value of an expression in the page, or in the frame whose address contains `within`."""
         session, parameters = self._session, {}
         if within:
-            found = await self._frame(within)
-            session, parameters = found[0], {"contextId": found[1]}
+            frame = await self._frame(within)
+            session, parameters = frame[0], {"contextId": frame[1]}
         answer = await self._connection.send(
             "Runtime.evaluate",
             {"expression": expression, "awaitPromise": True, "returnByValue": True, **parameters},
@@ -112,15 +112,15 @@ class BrowserTab:
         path.write_bytes(base64.b64decode(shot["data"]))
 
     async def _frame(self, within: str) -> tuple[str, int]:
-        """The session and the script context of the frame at such an address, once it is there."""
+        """Wait for the frame whose address contains `within`; return its session and script context."""
         async with asyncio.timeout(_PATIENCE_S):
             while True:
                 for (session, identifier), context in reversed(list(self._contexts.items())):
                     if context.get("auxData", {}).get("isDefault"):
-                        asked = {"expression": "location.href", "contextId": identifier}
+                        parameters = {"expression": "location.href", "contextId": identifier}
                         with contextlib.suppress(CommandError, TimeoutError):
                             async with asyncio.timeout(_ANSWER_S):
-                                answer = await self._connection.send("Runtime.evaluate", asked, session)
+                                answer = await self._connection.send("Runtime.evaluate", parameters, session)
                             if within in str(answer["result"].get("value", "")) and (session != self._session):
                                 return session, identifier
                 self._changed.clear()
@@ -128,7 +128,7 @@ class BrowserTab:
                     await asyncio.wait_for(self._changed.wait(), 0.1)
 
     async def _attended(self, session: str) -> None:
-        self._connection.listen(session, lambda name, told: self._heard(session, name, told))
+        self._connection.listen(session, lambda name, event: self._record_event(session, name, event))
         for method, parameters in (
             ("Page.enable", {}),
             ("Runtime.enable", {}),
@@ -139,34 +139,34 @@ class BrowserTab:
             with contextlib.suppress(CommandError, BrowserUnavailableError):
                 await self._connection.send(method, parameters, session)
 
-    def _heard(self, session: str, name: str, told: dict[str, Any]) -> None:
+    def _record_event(self, session: str, name: str, event: dict[str, Any]) -> None:
         if name == "Runtime.executionContextCreated":
-            context = told["context"]
+            context = event["context"]
             self._contexts[session, context["id"]] = context
         elif name == "Runtime.executionContextDestroyed":
-            self._contexts.pop((session, told["executionContextId"]), None)
+            self._contexts.pop((session, event["executionContextId"]), None)
         elif name in ("Runtime.executionContextsCleared", "Target.detachedFromTarget"):
-            gone = told.get("sessionId", session)  # of the frame that is detached
+            gone = event.get("sessionId", session)  # of the frame that is detached
             for key in [key for key in self._contexts if key[0] == gone]:
                 del self._contexts[key]
         elif name == "Target.attachedToTarget":
-            self.targets.append(f"{told['targetInfo']['type']} {told['targetInfo']['url']}")
-            task = asyncio.create_task(self._attended(told["sessionId"]))
+            self.targets.append(f"{event['targetInfo']['type']} {event['targetInfo']['url']}")
+            task = asyncio.create_task(self._attended(event["sessionId"]))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         elif name == "Runtime.exceptionThrown":
-            details = told["exceptionDetails"]
-            self.said.append(str(details.get("exception", {}).get("description") or details["text"]))
+            details = event["exceptionDetails"]
+            self.console.append(str(details.get("exception", {}).get("description") or details["text"]))
         elif name == "Runtime.consoleAPICalled":
-            self.said.append(" ".join(str(each.get("value")) for each in told["args"]))
+            self.console.append(" ".join(str(each.get("value")) for each in event["args"]))
         elif name == "Log.entryAdded":
-            self.said.append(told["entry"]["text"])
+            self.console.append(event["entry"]["text"])
         self._changed.set()
 
 
 @contextlib.asynccontextmanager
 async def reader_browser(leaks_port: int, *flags: str) -> AsyncIterator[CdpConnection]:
-    """A browser to which every foreign name is the listener at that port."""
+    """Start a browser that resolves every foreign host to the listener at that port of 127.0.0.1."""
     root = os.geteuid() == 0
     executable = find_browser("")
     home = BrowserHome(owner=NOBODY if root else None)
@@ -193,7 +193,7 @@ async def reader_browser(leaks_port: int, *flags: str) -> AsyncIterator[CdpConne
 
 @contextlib.asynccontextmanager
 async def tab_in(browser: CdpConnection) -> AsyncIterator[BrowserTab]:
-    """A tab of a profile of its own, which is gone afterwards with all that it opened."""
+    """Open a tab in a browser context of its own; at the end dispose of both and of all that the tab opened."""
     context = await browser.send("Target.createBrowserContext", {"disposeOnDetach": True})
     try:
         tab = BrowserTab(browser)
@@ -205,6 +205,6 @@ async def tab_in(browser: CdpConnection) -> AsyncIterator[BrowserTab]:
 
 @contextlib.asynccontextmanager
 async def reader(leaks_port: int, *flags: str) -> AsyncIterator[BrowserTab]:
-    """A tab of a browser of its own."""
+    """Start a browser and open one tab in it."""
     async with reader_browser(leaks_port, *flags) as browser, tab_in(browser) as tab:
         yield tab

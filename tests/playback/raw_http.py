@@ -11,7 +11,7 @@ _HEAD = re.compile(rb"HTTP/1\.1 (\d{3}) [^\r\n]*\r\n((?:[^\r\n]+\r\n)+)\r\n")
 
 
 def exchange(origin: str, sent: bytes, *, ends: bool = True) -> bytes:
-    """What a server says to these bytes until it closes; `ends`: nothing more will be sent."""
+    """Send bytes and return the response until the server closes; `ends`: close the sending side."""
     address = urlsplit(origin)
     received = b""
     with socket.create_connection((address.hostname, address.port), timeout=120) as client:
@@ -26,8 +26,8 @@ def exchange(origin: str, sent: bytes, *, ends: bool = True) -> bytes:
 
 
 def replies(received: bytes) -> list[StoredReply]:
-    """The responses in what a server said; nothing else may be in it."""
-    found = []
+    """Parse the responses of a server; assert that the bytes contain nothing else."""
+    responses = []
     while received:
         head = _HEAD.match(received)
         assert head is not None, received[:200]
@@ -35,6 +35,6 @@ def replies(received: bytes) -> list[StoredReply]:
         headers = [(line.partition(": ")[0], line.partition(": ")[2]) for line in lines]
         length = int({name.lower(): value for name, value in headers}.get("content-length", "0"))
         body = received[head.end() :]
-        found.append(StoredReply(int(head[1]), headers, body[:length]))
+        responses.append(StoredReply(int(head[1]), headers, body[:length]))
         received = body[length:]
-    return found
+    return responses

@@ -22,14 +22,14 @@ EGRESS = EgressSettings(allow=("127.0.0.0/8",))
 
 @pytest.fixture
 async def client() -> AsyncIterator[ArchiveClient]:
-    """Who asks, over real HTTP."""
+    """Yield a client that queries the archive over real HTTP."""
     fetch = HttpFetch(EGRESS, is_own=lambda _address: False, user_agent="Weboid")
     async with fetch:
         yield ArchiveClient(fetch, now=lambda: NOW, monotonic=time.monotonic, sleep=asyncio.sleep, gap_s=0)
 
 
 def _captured(served: ServedCollection, url: str) -> list[str]:
-    """Three copies, a month apart; their addresses."""
+    """Add three copies of a page, 30 days apart; return their addresses."""
     moments = [NOW + timedelta(days=30 * number) for number in range(3)]
     for at in moments:
         served.builder.page(url, f"<title>A page</title><p>{at}</p>", at=at)
@@ -45,11 +45,11 @@ async def test_our_timemap_lists_our_copies(
     copies = [each.replace("#", "%23") for each in _captured(served, url)]
     (adapter,) = adapters_of([f"weboid {served.front} {served.replay}"], client)
 
-    found = await adapter.find(url, NOW)
+    mementos = await adapter.find(url, NOW)
 
-    assert [each.address for each in found] == copies
-    assert {each.service for each in found} == {authority_of(served.front)}
-    assert (await check_copy(client, found[1].address, url)).verdict is CopyVerdict.GOOD
+    assert [each.address for each in mementos] == copies
+    assert {each.service for each in mementos} == {authority_of(served.front)}
+    assert (await check_copy(client, mementos[1].address, url)).verdict is CopyVerdict.GOOD
     assert await adapter.find(f"{site}/never", NOW) == []
 
 
@@ -59,9 +59,9 @@ async def test_our_timegate_leads_to_the_nearest(served: ServedCollection, site:
     gate = f"{served.front}/timegate/{{url}}"
     adapter = TimeGateAdapter(client, "ours", gate, homes=[served.replay])
 
-    found = await adapter.find(f"{site}/", NOW + timedelta(days=29))
+    mementos = await adapter.find(f"{site}/", NOW + timedelta(days=29))
 
-    assert [(each.address, each.timestamp) for each in found] == [(copies[1], timestamp14(NOW + timedelta(days=30)))]
+    assert [(each.address, each.timestamp) for each in mementos] == [(copies[1], timestamp14(NOW + timedelta(days=30)))]
 
 
 @pytest.mark.parametrize("path", ["/cdx", "/cdx/search/cdx"])
@@ -76,10 +76,10 @@ async def test_our_cdx_lists_our_captures(
     place = f"{served.replay}/c/{{ts}}/{{url}}"
     adapter = CdxAdapter(client, "ours", f"{served.front}{path}", copies=place)
 
-    found = await adapter.find(f"{site}/", NOW)
+    mementos = await adapter.find(f"{site}/", NOW)
 
-    assert [each.address for each in found if each.status == 200] == copies
-    assert [each.status for each in found if each.status != 200] == [404]
+    assert [each.address for each in mementos if each.status == 200] == copies
+    assert [each.status for each in mementos if each.status != 200] == [404]
 
 
 async def test_a_copy_that_is_not_there_is_gone(served: ServedCollection, site: str, client: ArchiveClient) -> None:

@@ -21,7 +21,7 @@ TS = timestamp14(NOW)
 
 
 def links_of(text: str) -> list[str]:
-    """Every href of a page, unescaped."""
+    """Return every href of a page, unescaped."""
     return [unescape(each) for each in re.findall(r'href="([^"]*)"', text)]
 
 
@@ -60,15 +60,15 @@ def test_an_escaped_address_is_answered_without_a_redirect_to_itself(
     url = f"{site}/pipe?fam=A|B{{c}}^`"
     served.builder.page(url, "<p>x</p>", text="x", shot=png())
     target = f"/{view}/" + ("" if view in ("latest", "url") else f"{TS}/") + escape_url(url)
-    asked = {target}
+    targets = {target}
 
     while (reply := served.get(target)).status == 302:
         target = reply["Location"]
-        assert target not in asked, f"redirect loop at {target}"
-        asked.add(target)
+        assert target not in targets, f"redirect loop at {target}"
+        targets.add(target)
 
     assert reply.status == 200
-    assert len(asked) <= 2
+    assert len(targets) <= 2
 
 
 @pytest.mark.parametrize("view", ["full", "full-view"])
@@ -340,13 +340,13 @@ def test_a_long_list_has_pages(served: ServedCollection, site: str) -> None:
         answer: dict[str, Any] = json.loads(served.get(address).text)
         return answer
 
-    found = [part(f"/api/pages?q={site}/")]
-    while found[-1]["older"]:
-        found.append(part(found[-1]["older"]))
-    urls = [each["url"] for every in found for each in every["pages"]]
+    parts = [part(f"/api/pages?q={site}/")]
+    while parts[-1]["older"]:
+        parts.append(part(parts[-1]["older"]))
+    urls = [each["url"] for every in parts for each in every["pages"]]
     assert urls == [f"{site}/{number}" for number in reversed(range(120))]
-    assert [len(each["pages"]) for each in found] == [50, 50, 20]
-    assert part(found[2]["newer"])["pages"] == found[1]["pages"]
+    assert [len(each["pages"]) for each in parts] == [50, 50, 20]
+    assert part(parts[2]["newer"])["pages"] == parts[1]["pages"]
     assert 'rel="next"' in served.get(f"/?q={site}").text
     assert served.get(f"/?q={site}&before=x%27&after=9").status == 200
 
@@ -398,7 +398,7 @@ def test_a_mistake_of_ours_shows_nothing_of_itself(collection: CollectionBuilder
 
 
 def test_a_challenge_is_no_copy_and_says_so(served: ServedCollection, site: str) -> None:
-    """What it is, why we think so, the copy there is; on purpose what was captured is shown."""
+    """The notice shows what it is, the evidence and a good copy; as captured, the challenge itself is shown."""
     good = timestamp14(NOW - timedelta(days=40))
     served.builder.page(f"{site}/", "<p>good</p>", at=NOW - timedelta(days=40))
     served.builder.page(
@@ -450,8 +450,8 @@ def test_a_second_best_capture_is_marked_in_words(
     assert "<iframe" in text
     assert "better copy" not in text
     assert words in served.get(f"/?q={site}").text
-    (told,) = json.loads(served.get(f"/api/pages?q={site}").body)["pages"]
-    assert (told["class"], told["class_score"]) == (page_class, 0.9)
+    (page,) = json.loads(served.get(f"/api/pages?q={site}").body)["pages"]
+    assert (page["class"], page["class_score"]) == (page_class, 0.9)
 
 
 @pytest.mark.parametrize(
@@ -475,8 +475,8 @@ def test_only_around_a_usable_copy_is_a_reader_page_answered_with_200(
     assert reply.status == status
     assert f">{heading}</span>" in reply.text
     assert ("memento-datetime" in dict(reply.headers)) == (status == 200)
-    (told,) = json.loads(served.get(f"/api/pages?q={site}").body)["pages"]
-    assert told["has_copy"] == (status == 200)
+    (page,) = json.loads(served.get(f"/api/pages?q={site}").body)["pages"]
+    assert page["has_copy"] == (status == 200)
     assert served.get(f"/cite/{TS}/{site}/").status == status
     assert served.get(f"/timegate/{site}/").status == (302 if status == 200 else 404)
 

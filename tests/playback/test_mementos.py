@@ -38,7 +38,7 @@ _hosts = count()  # each example has one of its own, so that nothing need be emp
 
 
 def urls_of(host: str) -> tuple[str, ...]:
-    """URLs whose keys lie close together, or are the same."""
+    """Generate URLs whose keys lie close together, or are the same."""
     return (
         f"https://{host}.example/",
         f"http://{host}.example/",
@@ -54,7 +54,7 @@ def urls_of(host: str) -> tuple[str, ...]:
 
 
 def new_host() -> str:
-    """A name that none begins with."""
+    """Return a new host label that no other host begins with."""
     return f"h{next(_hosts):05}"
 
 
@@ -67,13 +67,13 @@ class NoTakedowns:
     """Nothing is taken down."""
 
     def pages(self, pages: object) -> dict[str, Takedown]:
-        """None."""
+        """Return no take-downs."""
         del pages
         return {}
 
 
 def capture(url: str, second: int, number: int, page_id: str | None = None) -> Capture:
-    """A row of the index; there is no record to it."""
+    """Return a row for the index, captured `second` seconds after NOW; no WARC record belongs to it."""
     return Capture(
         url,
         replay_key(url),
@@ -111,7 +111,7 @@ class BothDatabases:
 
 @pytest.fixture(scope="module")
 def both(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BothDatabases]:
-    """Both, for all tests."""
+    """Yield both databases, which all tests share."""
     with ExitStack() as stack:
         yield BothDatabases(stack, tmp_path_factory.mktemp("both"), postgres.database())
 
@@ -126,11 +126,11 @@ _ranges = st.one_of(
 @settings(max_examples=examples(25))
 @given(_rows, _ranges, st.booleans(), st.integers(1, 7))
 def test_rows_come_in_order_however_they_are_asked_for(
-    both: BothDatabases, rows: list[tuple[int, int]], asked: Any, descending: bool, limit: int
+    both: BothDatabases, rows: list[tuple[int, int]], range_parts: Any, descending: bool, limit: int
 ) -> None:
     """Some at a time, going on from any place: each once, in the order of key, time and arrival."""
     urls = urls_of(new_host())
-    make, place, more = asked
+    make, place, more = range_parts
     keys = make(replay_key(urls[place]) + more)
     written = [capture(urls[url], second, number) for number, (url, second) in enumerate(rows)]
     both.write(written, [])
@@ -139,31 +139,31 @@ def test_rows_come_in_order_however_they_are_asked_for(
     )
     for database in both.readers:
         source = CaptureQueries(database)
-        found = _walked(source, keys, descending, limit)
-        in_order = [(each.urlkey, each.captured_ms) for each in found]
+        positions = _walked(source, keys, descending, limit)
+        in_order = [(each.urlkey, each.captured_ms) for each in positions]
         assert in_order == (expected[::-1] if descending else expected)
-        assert len(set(found)) == len(found)
-        assert source.count(keys, EVERYTHING, most=1_000) == len(found)
-        assert source.count(keys, EVERYTHING, most=2) == min(2, len(found))
-        for offset in {0, 1, max(len(found) - 1, 0), len(found)}:
+        assert len(set(positions)) == len(positions)
+        assert source.count(keys, EVERYTHING, most=1_000) == len(positions)
+        assert source.count(keys, EVERYTHING, most=2) == min(2, len(positions))
+        for offset in {0, 1, max(len(positions) - 1, 0), len(positions)}:
             there = source.place(keys, EVERYTHING, offset=offset, descending=descending)
-            assert there == (found[offset] if offset < len(found) else None)
-        if len(found) > 2:
-            there = source.place(keys, EVERYTHING, offset=1, after=found[0], descending=descending)
-            assert there == found[2]
+            assert there == (positions[offset] if offset < len(positions) else None)
+        if len(positions) > 2:
+            there = source.place(keys, EVERYTHING, offset=1, after=positions[0], descending=descending)
+            assert there == positions[2]
 
 
 def _walked(source: CaptureQueries, keys: KeyRange, descending: bool, limit: int) -> list[IndexPosition]:
-    found: list[IndexPosition] = []
+    positions: list[IndexPosition] = []
     while True:
-        after = found[-1] if found else None
+        after = positions[-1] if positions else None
         if keys.is_one:
             part = source.of_key(keys.low, EVERYTHING, after=after, descending=descending, limit=limit)
         else:
             part = source.of_range(keys, after=after, descending=descending, limit=limit)
-        found += [row.position for row in part]
+        positions += [row.position for row in part]
         if len(part) < limit:
-            return found
+            return positions
 
 
 @pytest.mark.parametrize("descending", [False, True])
@@ -264,11 +264,11 @@ def test_a_memento_behind_many_hidden_ones_is_found(tmp_path: Path) -> None:
             at = warc_date(NOW + timedelta(seconds=number))
             name = "shown" if number == 700 else f"hidden {number}"
             writer.add_page(PageInfo(name, URLS[0], URLS[0], at, VisitOutcome.COMPLETE, status=200, mime="text/html"))
-    asked: list[str] = []
+    queries: list[str] = []
 
     class Counted(SqliteDatabase):
         def rows(self, query: str, values: object) -> list[object]:
-            asked.append(query)
+            queries.append(query)
             return super().rows(query, values)  # type: ignore[arg-type]
 
     class Hiding:
@@ -285,7 +285,7 @@ def test_a_memento_behind_many_hidden_ones_is_found(tmp_path: Path) -> None:
         around = mementos.around(URLS[0], timestamp14(NOW))
         assert around.previous is None
         assert around.next == around.first == around.last == nearest
-    assert len(asked) < 30
+    assert len(queries) < 30
 
 
 def test_questions_read_ranges_of_an_index_and_sort_nothing(tmp_path: Path) -> None:
@@ -298,8 +298,8 @@ def test_questions_read_ranges_of_an_index_and_sort_nothing(tmp_path: Path) -> N
     class Explained(SqliteDatabase):
         def rows(self, query: str, values: object) -> list[object]:
             with closing(sqlite3.connect(path)) as connection:
-                found = connection.execute(f"EXPLAIN QUERY PLAN {query}", values)  # type: ignore[arg-type]
-                plans.extend(row[3] for row in found)
+                plan_rows = connection.execute(f"EXPLAIN QUERY PLAN {query}", values)  # type: ignore[arg-type]
+                plans.extend(row[3] for row in plan_rows)
             return super().rows(query, values)  # type: ignore[arg-type]
 
     with closing(Explained(path)) as database:

@@ -36,12 +36,12 @@ print("ended", flush=True)
 
 
 def children_of(pid: int) -> list[int]:
-    """The processes that `pid` started."""
-    found: list[int] = []
+    """Return the identifiers of the processes that `pid` started."""
+    pids: list[int] = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         with contextlib.suppress(OSError):  # a thread may end while it is looked at
-            found += map(int, (task / "children").read_text().split())
-    return found
+            pids += map(int, (task / "children").read_text().split())
+    return pids
 
 
 def is_listening(port: int) -> bool:

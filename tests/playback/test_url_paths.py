@@ -40,7 +40,7 @@ _URL_TEXT = st.text(st.sampled_from("abcXYZ019-._~:/?#[]@!$&'()*+,;=%25%23|{}^`\
 @example("?fam=A|B%7CC%257C")
 @example("{a}^b`c")
 def test_an_escaped_url_comes_back_whole(rest: str) -> None:
-    """What browsers must not see of a URL is hidden without losing anything."""
+    """Escaping hides what browsers must not interpret, such as `#`, and loses nothing."""
     url = f"https://example.org/{rest}"
 
     assert unescape_url(escape_url(url)) == url
@@ -112,7 +112,7 @@ def test_what_is_no_name_of_a_wiki_names_no_address(wiki: str) -> None:
 
 @pytest.mark.parametrize("modifier", ["im_", "mp_", "id_", "cs_", "js_", "xx_", "zz_"])
 def test_a_page_has_levels_and_no_other_modifier(modifier: str) -> None:
-    """What is no level is no address of the front."""
+    """A modifier that is no level is no address of the front."""
     assert parse_page_path(f"/page/20260301120000{modifier}/https://example.org/") is None
 
 
@@ -198,7 +198,7 @@ PAGE_IDS = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?", fullmatch=True)
 
 @given(PAGE_IDS, st.from_regex(r"[0-9]{14}", fullmatch=True), WORDS, WORDS)
 def test_a_host_says_which_page_it_shows(page: str, moment: str, url: str, wiki: str) -> None:
-    """What is written into a host name can be read back, and fits a label of DNS."""
+    """A host name can be parsed back into the page, and its label fits the 63 octets of DNS."""
     origin = ORIGINS.origin_of(page, moment, url, wiki)
 
     assert origin is not None
@@ -225,7 +225,7 @@ def test_every_fact_of_a_capture_changes_its_host(which: int) -> None:
 
 
 def test_a_host_that_we_did_not_make_shows_nothing() -> None:
-    """Who knows a page's identifier still cannot say where it is shown."""
+    """A page's identifier is not enough: a host with another MAC, secret or wiki is rejected."""
     origin = ORIGINS.origin_of(*PAGE)
     assert origin is not None
     named = ORIGINS.page_of(urlsplit(origin).netloc)
@@ -281,7 +281,7 @@ def test_a_short_secret_is_refused_and_none_is_printed() -> None:
 
 
 def test_below_localhost_only_where_this_machine_listens() -> None:
-    """What other machines reach needs a domain."""
+    """An address that other machines can reach needs a domain."""
     assert full_pattern("127.0.0.1", 81) == "http://*.localhost:81"
     with pytest.raises(ConfigError, match="--full-origin"):
         full_pattern("0.0.0.0", 81)

@@ -31,17 +31,17 @@ class ObservedVisit:
 
     @property
     def urls(self) -> list[str]:
-        """What the proxy was asked for."""
+        """Return the URLs requested from the proxy."""
         return [entry.url for entry in self.entries]
 
 
 async def launch(ca_spki: str | None, hosts: Mapping[str, str] | None = None) -> Browser:
-    """A browser that trusts the proxy's authority; `hosts` are names it may resolve by itself."""
+    """Launch a browser that trusts the proxy's authority; `hosts` are names it may resolve by itself."""
     return await Browser.launch(BrowserSettings(), find_browser(), ca_spki=ca_spki, hosts=hosts, clock=CLOCK)
 
 
 def endpoint(credentials: ProxyEndpoint, *, port: int | None = None) -> ProxyEndpoint:
-    """The proxy as the browser is told of it; `port` puts somebody in between."""
+    """Return the proxy's endpoint for the browser; `port` puts a relay in between."""
     return ProxyEndpoint(credentials.host, port or credentials.port, credentials.username, credentials.password)
 
 
@@ -62,7 +62,7 @@ class _UnguardedTargets(ChildTargets):
 
 @asynccontextmanager
 async def unguarded(browser: Browser, way: ProxyEndpoint | None) -> AsyncIterator[BrowserPage]:
-    """A blank tab that shows what the proxy alone holds back."""
+    """Yield a blank tab without our guards in the browser: only the proxy restricts it."""
     arrived: asyncio.Future[tuple[str, dict[str, Any]]] = asyncio.get_running_loop().create_future()
 
     def targeted(session: str, info: dict[str, Any]) -> None:
@@ -101,9 +101,9 @@ async def go(page: BrowserPage, url: str) -> None:
 
 
 async def evaluate(page: BrowserPage, expression: str) -> Any:
-    """What the expression, or its promise, comes to in the page's own world."""
-    asked = {"expression": expression, "awaitPromise": True, "returnByValue": True}
+    """Return the value of the expression, or of its promise, in the page's own world."""
+    parameters = {"expression": expression, "awaitPromise": True, "returnByValue": True}
     async with asyncio.timeout(120):
-        answer = await page.send("Runtime.evaluate", asked)
+        answer = await page.send("Runtime.evaluate", parameters)
     assert "exceptionDetails" not in answer, answer
     return answer["result"].get("value")

@@ -107,7 +107,7 @@ def main() -> None:
 
 
 def make_network(folder: Path) -> None:
-    """A default route to nowhere, and a resolver that is ours."""
+    """Set up a default route to nowhere and a resolver of our own."""
     for words in (
         "link set lo up",
         "link add out type veth peer name nowhere",
@@ -158,7 +158,7 @@ async def fetch_all(folder: Path) -> dict[str, object]:
 
 
 def flip() -> list[str]:
-    """A name whose second answer is loopback, asked for again when the first is forgotten."""
+    """Connect twice to a name whose second answer is loopback, when the first has expired; return the outcomes."""
     egress.FOUND_S = -1.0
     way_out = Egress(EgressSettings(), connect_timeout_s=0.3)
     answers = []
@@ -239,14 +239,14 @@ class PacketCounter:
     def _count(self) -> None:
         while True:
             try:
-                found = destination(self.socket.recv(65536))
+                target = destination(self.socket.recv(65536))
             except TimeoutError:
                 if self.over.is_set():
                     return
                 continue
-            if found is None:
+            if target is None:
                 continue
-            address, port = found
+            address, port = target
             text = f"[{address}]" if address.version == 6 else str(address)
             if not is_public(address) or str(address) == OWN:
                 self.private[f"{text}:{port}"] += 1
@@ -255,7 +255,7 @@ class PacketCounter:
 
 
 def destination(packet: bytes) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int] | None:
-    """Where a TCP SYN goes; None for all else."""
+    """Return the destination of a TCP SYN; None for all other packets."""
     if packet[0] >> 4 == 4:
         start, protocol = (packet[0] & 15) * 4, packet[9]
         address: ipaddress.IPv4Address | ipaddress.IPv6Address

@@ -57,7 +57,7 @@ class RawOrigin:
 
 
 def read_request(connection: socket.socket) -> bytes:
-    """One request without a body; empty when the peer is done."""
+    """Return one request without a body; empty when the peer has closed."""
     data = b""
     while b"\r\n\r\n" not in data:
         piece = connection.recv(65536)
@@ -68,7 +68,7 @@ def read_request(connection: socket.socket) -> bytes:
 
 
 def says(data: bytes) -> Behaviour:
-    """Answers every request of a connection with the same bytes."""
+    """Answer every request of a connection with the same bytes."""
 
     def behave(connection: socket.socket) -> None:
         while read_request(connection):
@@ -78,7 +78,7 @@ def says(data: bytes) -> Behaviour:
 
 
 def says_then(data: bytes, after: Behaviour) -> Behaviour:
-    """Answers one request, then goes on with `after`."""
+    """Answer one request, then continue with `after`."""
 
     def behave(connection: socket.socket) -> None:
         if read_request(connection):
@@ -89,30 +89,30 @@ def says_then(data: bytes, after: Behaviour) -> Behaviour:
 
 
 def closes(connection: socket.socket) -> None:
-    """Ends the connection in good order."""
+    """Close the connection in good order."""
 
 
 def resets(connection: socket.socket) -> None:
-    """Ends the connection with a RST."""
+    """End the connection with a RST."""
     raw = socket.socket(fileno=connection.detach())
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     raw.close()
 
 
 def half_closes(connection: socket.socket) -> None:
-    """Says no more, but goes on listening until the peer is gone."""
+    """Close the sending side, and read on until the peer is gone."""
     connection.shutdown(socket.SHUT_WR)
     holds(connection)
 
 
 def holds(connection: socket.socket) -> None:
-    """Says no more until the peer is gone."""
+    """Send nothing more until the peer is gone."""
     while connection.recv(65536):
         continue
 
 
 def repeats(piece: bytes) -> Behaviour:
-    """Says the same for ever, as fast as it is read."""
+    """Send the same for ever, as fast as it is read."""
 
     def behave(connection: socket.socket) -> None:
         block = piece * max(1, 65536 // len(piece))
@@ -123,7 +123,7 @@ def repeats(piece: bytes) -> Behaviour:
 
 
 def drips(data: bytes, *, every_s: float, then: bytes = b"") -> Behaviour:
-    """Says one byte at a time, `then` for ever, until the peer is gone."""
+    """Send one byte at a time, `then` for ever, until the peer is gone."""
 
     def bytes_of() -> Iterator[bytes]:
         for at in range(len(data)):
@@ -146,14 +146,14 @@ def drips(data: bytes, *, every_s: float, then: bytes = b"") -> Behaviour:
 
 @cache
 def gzip_bomb(layers: int = 1) -> bytes:
-    """100 MB of nothing, compressed `layers` times."""
+    """Return 100 MB of zeros, compressed `layers` times."""
     data = bytes(BOMB_BYTES) if layers == 1 else gzip_bomb(layers - 1)
     packed: bytes = igzip.compress(data, 3)
     return packed
 
 
 def brotli_bomb() -> bytes:
-    """100 MB of nothing in 93 bytes."""
+    """Return a Brotli body of 93 bytes that unpacks to 100 MB."""
     return base64.b64decode(
         "z///f/gnAOKxQCD3/p/////wTwDEYQGA7v0/////4Z8AiMMiAN37f/7//8M/ARCHBQC69//8//+HfwIgDgsA"
         "dO//+f//D/8EQBwWAOje/+f//w/+CYA4LADQvf8B"
@@ -161,7 +161,7 @@ def brotli_bomb() -> bytes:
 
 
 def zstd_bomb() -> bytes:
-    """100 MB of nothing in run-length blocks of 128 KiB (RFC 8878, 3.1.1.2)."""
+    """Return 100 MB of zeros in run-length blocks of 128 KiB (RFC 8878, 3.1.1.2)."""
     blocks = BOMB_BYTES >> 17
     run = b"".join(((1 << 20) | 2 | (number == blocks - 1)).to_bytes(3, "little") + b"\0" for number in range(blocks))
     return b"\x28\xb5\x2f\xfd\x00\x58" + run

@@ -18,12 +18,12 @@ VALUES = strategies.text(strategies.characters(codec="ascii"), max_size=40)
 
 
 def requests_of(layout: Layout) -> list[str]:
-    """The heads of the request records."""
+    """Return the heads of the request records."""
     heads = []
     for path in sorted(layout.archive.glob("*.warc.gz*")):
         with path.open("rb") as file:
-            kept = (each for each in ArchiveIterator(file) if each.rec_type == "request")
-            heads += [each.http_headers.to_str() for each in kept]
+            requests = (each for each in ArchiveIterator(file) if each.rec_type == "request")
+            heads += [each.http_headers.to_str() for each in requests]
     return heads
 
 
@@ -108,5 +108,5 @@ def test_whatever_is_let_through_changes_no_other_line(headers: dict[str, str]) 
     sent = parse_request_head(forwarded_request(head, target="/a", host="a.example", length=None))
 
     wanted = {"accept": "*/*", **{k.lower(): v for k, v in headers.items()}}
-    said = {key.decode(): value.decode() for key, _, value in sent.headers}
-    assert said == {"host": "a.example", "connection": "keep-alive", **wanted}
+    sent_headers = {key.decode(): value.decode() for key, _, value in sent.headers}
+    assert sent_headers == {"host": "a.example", "connection": "keep-alive", **wanted}

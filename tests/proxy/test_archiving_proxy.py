@@ -44,29 +44,29 @@ SITES = {"http": "http://origin.example", "https": "https://secure.example"}
 
 
 def rows(layout: Layout, query: str) -> list[tuple[object, ...]]:
-    """What the index says."""
+    """Return the rows of the index that the query selects."""
     database = sqlite3.connect(layout.captures_db)
-    found = database.execute(query).fetchall()
+    index_rows = database.execute(query).fetchall()
     database.close()
-    return found
+    return index_rows
 
 
 @pytest.fixture(scope="module")
 def ca(tmp_path_factory: pytest.TempPathFactory) -> RecorderAuthority:
-    """The authority that all collections of this module share, so that one browser knows them."""
+    """Return the authority that all collections of this module share, so that one browser trusts them."""
     return RecorderAuthority(tmp_path_factory.mktemp("ca"))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def chromium(ca: RecorderAuthority) -> AsyncIterator[Chromium]:
-    """One browser for the module; each visit has a context of its own."""
+    """Yield one browser for the module; each visit has a context of its own."""
     async with await launch(ca.spki) as browser:
         yield browser
 
 
 @pytest.fixture
 def layout(tmp_path: Path, ca: RecorderAuthority) -> Layout:
-    """An empty collection with the module's authority."""
+    """Create an empty collection with the module's authority."""
     layout = Layout(tmp_path / "collection")
     layout.root.mkdir()
     shutil.copytree(ca.folder, layout.ca)
@@ -75,7 +75,7 @@ def layout(tmp_path: Path, ca: RecorderAuthority) -> Layout:
 
 @pytest.fixture
 def site(request: pytest.FixtureRequest, origin: ScriptedOrigin, secure_origin: ScriptedOrigin) -> ScriptedOrigin:
-    """The origin of the scheme that the test is about, with the hostile pages on it."""
+    """Return the origin of the scheme that is tested, with the hostile pages on it."""
     server = origin if request.param == "http" else secure_origin
     for page in PAGES.iterdir():
         mime = "text/javascript" if page.suffix == ".js" else "text/html"
@@ -93,7 +93,7 @@ async def test_nothing_that_a_page_asks_is_an_order(
     async with proxy.client.visit("the-page", bucket="default") as opened:
         async with unguarded(chromium, endpoint(opened.credentials)) as page:
             await go(page, f"{SITES[scheme]}/attack.html")
-            said = await evaluate(page, f"everything({json.dumps(itself)})")
+            responses = await evaluate(page, f"everything({json.dumps(itself)})")
         entries = await opened.seal(grace_s=1)
     proxy.stop()
     check(proxy.layout)
@@ -102,8 +102,8 @@ async def test_nothing_that_a_page_asks_is_an_order(
     everywhere += ["service-worker"] if scheme == "https" else []  # plain http has none
 
     # The site answers for itself, whoever asks and however.
-    assert [said[each]["status"] for each in everywhere] == ["200 the site's own status"] * len(everywhere)
-    assert said["websocket"] == {"status": "refused", "write": "refused"}
+    assert [responses[each]["status"] for each in everywhere] == ["200 the site's own status"] * len(everywhere)
+    assert responses["websocket"] == {"status": "refused", "write": "refused"}
     # Every attempt came to the site as it was, and is a capture like any other.
     for path, mark in {
         "forged": b"WARCPROX_WRITE_RECORD /forged",
@@ -113,11 +113,11 @@ async def test_nothing_that_a_page_asks_is_an_order(
     }.items():
         for each in everywhere:
             target = f"/{path}?{each}"
-            (asked,) = (head for head in site.requests if target.encode() in head.split(b"\r\n")[0])
-            assert mark.lower() in asked.lower()
-            kept = [record for record in written if record.url == f"{SITES[scheme]}{target}"]
-            assert min(record.kind for record in kept) == "request"
-            assert len(kept) == 2
+            (request,) = (head for head in site.requests if target.encode() in head.split(b"\r\n")[0])
+            assert mark.lower() in request.lower()
+            target_records = [record for record in written if record.url == f"{SITES[scheme]}{target}"]
+            assert min(record.kind for record in target_records) == "request"
+            assert len(target_records) == 2
     # Nothing else was written, nowhere else, and in nobody else's name.
     assert {record.kind for record in written} <= {"warcinfo", "request", "response", "revisit"}
     assert {record.filename.split("-")[0] for record in written} == {"weboid"}
@@ -196,24 +196,24 @@ async def test_no_answer_of_a_site_makes_the_browser_forget_its_visit(
 
 @contextmanager
 def listening(address: str, port: int = 0) -> Iterator[socket.socket]:
-    """A listener whose connections lie in the backlog until somebody asks for them."""
+    """Yield a listener whose connections stay in the backlog until they are accepted."""
     with socket.create_server((address, port)) as listener:
         listener.setblocking(False)
         yield listener
 
 
 def came(listener: socket.socket) -> list[bytes]:
-    """The first bytes of every connection that the listener got."""
-    found: list[bytes] = []
+    """Return the first bytes of every connection in the listener's backlog."""
+    chunks: list[bytes] = []
     while True:
         try:
             connection, _ = listener.accept()
         except BlockingIOError:
-            return found
+            return chunks
         with connection:
             connection.settimeout(1)
             with suppress(OSError):
-                found.append(connection.recv(65536))
+                chunks.append(connection.recv(65536))
 
 
 async def test_a_host_that_flips_to_loopback_is_refused(
@@ -245,7 +245,7 @@ async def test_a_host_that_flips_to_loopback_is_refused(
                 await go(page, f"http://{here}/")
                 answer[:] = ["127.0.0.1"]
                 clock.seconds += 3600
-                said = await evaluate(page, fetches)
+                statuses = await evaluate(page, fetches)
                 beyond = leaks(chromium, proxy.server_address[1])
             entries = await opened.seal(grace_s=1)
         reached = came(victim)
@@ -258,14 +258,14 @@ async def test_a_host_that_flips_to_loopback_is_refused(
     assert entries[0].status == 200
     assert {(entry.kept, entry.reason.split(":")[0]) for entry in entries[1:]} == {("blocked", "address")}
     assert sorted(entry.url for entry in entries[1:]) == sorted(urls)
-    assert said[0] == 403
+    assert statuses[0] == 403
     assert reached == []
     assert len(site.requests) == 1
     assert beyond == []
 
 
 def leaks(browser: Chromium, port: int) -> list[object]:
-    """The browser's sockets that lead anywhere but to the proxy; a name server is asked by UDP."""
+    """Return the browser's sockets that are not connected to the proxy; UDP is included because DNS uses it."""
     family = [psutil.Process(browser.pid), *psutil.Process(browser.pid).children(recursive=True)]
     sockets = []
     for process in family:
@@ -322,7 +322,7 @@ async def test_no_url_header_or_body_of_a_page_forges_a_record(
     async with proxy.client.visit("p", bucket="default") as opened:
         async with unguarded(chromium, endpoint(opened.credentials)) as page:
             await go(page, f"{SITES[scheme]}/frame.html")
-            said = await evaluate(page, script)
+            statuses = await evaluate(page, script)
         entries = await opened.seal(grace_s=1)
     proxy.stop()
     check(layout)
@@ -333,8 +333,8 @@ async def test_no_url_header_or_body_of_a_page_forges_a_record(
     layout.captures_db.unlink()
     rebuild_index(layout, bucket="default")
 
-    assert set(said) == {200}
-    assert len(entries) == len(said) + 2  # the page and its script
+    assert set(statuses) == {200}
+    assert len(entries) == len(statuses) + 2  # the page and its script
     assert {record.kind for record in written} == {"warcinfo", "request", "response", "revisit"}
     assert len(written) == 1 + 2 * len(entries)
     assert {record.url for record in written} - {""} == {entry.url for entry in entries}
@@ -347,14 +347,14 @@ async def test_no_url_header_or_body_of_a_page_forges_a_record(
 
 
 def spki(certificate: Path) -> str:
-    """A certificate's public key as the browser pins it (RFC 7469, 2.4)."""
+    """Return the hash of a certificate's public key as the browser pins it (RFC 7469, 2.4)."""
     key = x509.load_pem_x509_certificate(certificate.read_bytes()).public_key()
     der = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     return base64.b64encode(hashlib.sha256(der).digest()).decode()
 
 
 def by_target(heads: list[bytes]) -> dict[bytes, bytes]:
-    """Requests by their first lines, each once."""
+    """Return requests by their first lines, each once."""
     return {head.partition(b"\r\n")[0]: head for head in heads}
 
 
@@ -370,7 +370,7 @@ async def test_an_origin_cannot_tell_us_from_the_browser(
     host = SITES[scheme].rpartition("/")[2]
     hosts = {host: f"127.0.0.1:{site.port}"}
     url = f"{SITES[scheme]}/echo.html"
-    heard, seen, entries = [], [], []
+    requests, seen, entries = [], [], []
     async with await launch(f"{ca.spki},{spki(certificate)}", hosts) as browser:
         for way in ("direct", "proxied"):
             site.requests.clear()
@@ -380,8 +380,8 @@ async def test_an_origin_cannot_tell_us_from_the_browser(
                     await go(page, url)
                     seen.append(await evaluate(page, "said()"))
                 entries = await opened.seal(grace_s=1)
-            heard.append(by_target(site.requests))
-    direct, proxied = heard
+            requests.append(by_target(site.requests))
+    direct, proxied = requests
     without_zstd = {line: head.replace(b", zstd", b"") for line, head in direct.items()}
 
     assert len(direct) >= 11

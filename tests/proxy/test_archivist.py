@@ -49,7 +49,7 @@ SITE = "http://origin.example"
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RedisServer]:
-    """A Redis that keeps what it acknowledged."""
+    """Yield a Redis server that keeps what it acknowledged."""
     started = RedisServer(tmp_path / "redis", persistent=True)
     yield started
     started.stop()
@@ -57,7 +57,7 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
 
 @pytest.fixture
 def relay(server: RedisServer) -> Iterator[ControlledRelay]:
-    """Stands before the Redis."""
+    """Start a relay in front of the Redis."""
     standing = ControlledRelay(server.port)
     yield standing
     standing.close()
@@ -68,7 +68,7 @@ Launch = Callable[..., ProxyCommand]  # a process only where this `kind` is want
 
 @pytest.fixture
 def launch(tmp_path: Path, settings: Settings, relay: ControlledRelay) -> Iterator[Launch]:
-    """Starts a proxy on a machine, that is, on a collection of that name; ends it before Redis."""
+    """Start a proxy on a machine, that is, on a collection of that name; end it before Redis."""
     numbers = count()
     with ExitStack() as stack:
 
@@ -84,7 +84,7 @@ def launch(tmp_path: Path, settings: Settings, relay: ControlledRelay) -> Iterat
 
 
 def urls(entries: list[RequestLogEntry]) -> dict[str, str]:
-    """How each URL was kept."""
+    """Return how each URL was kept."""
     return {entry.url: str(entry.kept) for entry in entries}
 
 
@@ -99,15 +99,15 @@ async def fetch(proxy: ProxyInProcess, *paths: str, bucket: str = "default") -> 
 
 
 def kinds(*layouts: Layout) -> Counter[str]:
-    """How many `response` and `revisit` records there are."""
-    found = (record.kind for layout in layouts for record in records(layout))
-    return Counter(kind for kind in found if kind in ("response", "revisit"))
+    """Count the `response` and `revisit` records."""
+    record_kinds = (record.kind for layout in layouts for record in records(layout))
+    return Counter(kind for kind in record_kinds if kind in ("response", "revisit"))
 
 
 def captures(*layouts: Layout) -> dict[str, WarcioRecord]:
-    """`response` and `revisit` records by URL."""
-    found = (record for layout in layouts for record in records(layout))
-    return {record.url: record for record in found if record.kind in ("response", "revisit")}
+    """Return the `response` and `revisit` records by URL."""
+    all_records = (record for layout in layouts for record in records(layout))
+    return {record.url: record for record in all_records if record.kind in ("response", "revisit")}
 
 
 # ------------------------------------------------------------------------------- exactness
@@ -151,9 +151,9 @@ async def test_many_fetches_of_one_payload_are_one_response(
         proxy.stop()
     for layout in layouts:
         check(layout)
-    found = [r for layout in layouts for r in records(layout) if r.kind in ("response", "revisit")]
-    (response,) = (record for record in found if record.kind == "response")
-    revisits = [record for record in found if record.kind == "revisit"]
+    warc_records = [r for layout in layouts for r in records(layout) if r.kind in ("response", "revisit")]
+    (response,) = (record for record in warc_records if record.kind == "response")
+    revisits = [record for record in warc_records if record.kind == "revisit"]
 
     assert Counter(e.kept for entries in ledgers for e in entries) == Counter(
         {RequestOutcome.REVISIT: FETCHES - 1, RequestOutcome.RESPONSE: 1}
@@ -310,14 +310,14 @@ async def test_a_kill_between_claim_and_write_frees_the_claim(
 
 def _claims(server: RedisServer) -> int:
     with server.client() as client:
-        found = client.mget(client.keys("{weboid:weboid}:default:*"))
-    return sum(value is not None and value.startswith(b"c") for value in found)
+        entries = client.mget(client.keys("{weboid:weboid}:default:*"))
+    return sum(value is not None and value.startswith(b"c") for value in entries)
 
 
 async def test_a_kill_between_write_and_settle_makes_the_record_known_at_the_next_start(
     launch: Launch, origin: ScriptedOrigin, relay: ControlledRelay, server: RedisServer
 ) -> None:
-    """What lies in the WARC is the original, although nobody could say so before the crash."""
+    """The record in the WARC becomes the original, although it was not settled before the crash."""
     origin.answers = {"/x": ok(b"x"), "/y": ok(b"y")}
     proxy = launch("a", ProxyCommand, dedup_url=relay.url)
     await fetch(proxy, "/x")
@@ -456,18 +456,18 @@ async def test_redis_may_be_restarted_in_the_midst(launch: Launch, origin: Scrip
     """Killed and started again while fetches go on: what is told as kept is kept exactly once."""
     origin.answers = {f"/{n}": ok(b"%d" % (n % 7)) for n in range(30)}
     proxy = launch("a", dedup_url=server.url)
-    told: list[RequestLogEntry] = []
+    entries: list[RequestLogEntry] = []
     for n in range(30):
         if n in (10, 20):
             server.kill()
             with pytest.raises(DedupUnavailableError):
                 await fetch(proxy, f"/{n}")
             server.start()
-        told += await fetch(proxy, f"/{n}")
+        entries += await fetch(proxy, f"/{n}")
     proxy.stop()
     check(proxy.layout)
 
-    assert Counter(entry.kept for entry in told) == {RequestOutcome.RESPONSE: 7, RequestOutcome.REVISIT: 23}
+    assert Counter(entry.kept for entry in entries) == {RequestOutcome.RESPONSE: 7, RequestOutcome.REVISIT: 23}
     assert kinds(proxy.layout) == {"response": 7, "revisit": 23}
 
 
@@ -490,7 +490,7 @@ async def test_the_password_leaves_no_trace(
             await fetch(proxy, "/y")
         proxy.stop()
         server.start()
-        asked = []
+        processes = []
         for name, password in (("wrong", f"not-{SECRET}"), ("malformed", f"{SECRET}/x")):
             bad = url.replace(SECRET, password)
             chosen = replace(settings, proxy=replace(settings.proxy, dedup_url=bad))
@@ -498,8 +498,8 @@ async def test_the_password_leaves_no_trace(
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "proxy", *places), stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=ROOT
             )
-            asked.append((process, process.communicate(json.dumps(asdict(chosen)).encode() + b"\n")))
-        for process, answer in asked:
+            processes.append((process, process.communicate(json.dumps(asdict(chosen)).encode() + b"\n")))
+        for process, answer in processes:
             out, err = await answer
             assert process.returncode == 1
             assert b"[proxy] dedup_url" in err
@@ -507,17 +507,17 @@ async def test_the_password_leaves_no_trace(
             seen += out + err
     finally:
         server.stop()
-    said = capfd.readouterr()
+    output = capfd.readouterr()
     files = [path.read_bytes() for path in proxy.layout.root.rglob("*") if path.is_file()]
     payloads = [record.payload for record in records(proxy.layout)]
-    everything = seen + str(refused.value).encode() + (said.out + said.err).encode()
+    everything = seen + str(refused.value).encode() + (output.out + output.err).encode()
 
     assert SECRET.encode() not in everything + b"".join(files + payloads)
 
 
 @pytest.fixture
 def full_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 3 MB, to be the archive of machine a."""
+    """Mount a file system of 3 MB as the archive of machine a."""
     folder = tmp_path / "small"
     folder.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(folder)], check=True)
@@ -576,16 +576,16 @@ async def test_random_kills_leave_no_revisit_of_nothing(
     layouts = {proxy.layout for proxy in proxies}
     for layout in layouts:
         check(layout)
-    found = [r for layout in layouts for r in records(layout) if r.kind in ("response", "revisit")]
+    warc_records = [r for layout in layouts for r in records(layout) if r.kind in ("response", "revisit")]
     originals = {
-        (r.url, r.headers["WARC-Date"], r.headers["WARC-Payload-Digest"]) for r in found if r.kind == "response"
+        (r.url, r.headers["WARC-Date"], r.headers["WARC-Payload-Digest"]) for r in warc_records if r.kind == "response"
     }
     located = "SELECT digest, orig_filename, orig_offset FROM captures WHERE orig_offset NOTNULL"
     indexed = "SELECT digest, filename, offset FROM captures WHERE record_type = 'response'"
 
-    assert {entry.url for entry in sealed} <= {record.url for record in found}
+    assert {entry.url for entry in sealed} <= {record.url for record in warc_records}
     assert len(sealed) > 20
-    for record in found:
+    for record in warc_records:
         if record.kind == "revisit":
             assert (
                 record.headers["WARC-Refers-To-Target-URI"],

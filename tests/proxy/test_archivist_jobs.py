@@ -31,12 +31,11 @@ KEYS = [PayloadKey(sha256_digest(name.encode()), "default") for name in "abc"]
 
 @pytest.fixture
 def space(tmp_path: Any) -> SpoolSpace:
-    """Where bodies lie."""
     return SpoolSpace(tmp_path)
 
 
 def recorded(space: SpoolSpace) -> RecordedExchange:
-    """An exchange of which only the identity matters."""
+    """Return an exchange of which only the identity matters."""
     entry = RequestLogEntry(url="http://a.example/", method="GET", started_ms=0)
     given: dict[str, Any] = dict.fromkeys(RecordedExchange.__slots__)
     return RecordedExchange(**given | {"entry": entry, "spool": BodySpool(space)})
@@ -136,7 +135,7 @@ OPERATOR = "https://library.example/archive"
 
 
 def fields(record: WarcioRecord) -> dict[str, str]:
-    """The fields of a `warcinfo` record."""
+    """Return the fields of a `warcinfo` record."""
     return dict(line.split(": ", 1) for line in record.payload.decode().splitlines())
 
 
@@ -155,7 +154,7 @@ async def test_warcinfo_names_operator_user_agent_and_robots_rule(
     settings: Settings, origin: ScriptedOrigin, layout: Layout, tmp_path: Path
 ) -> None:
     """Beside software and format (U11)."""
-    told = replace(
+    operator_settings = replace(
         settings,
         links=replace(settings.links, contact=OPERATOR),
         policy=replace(settings.policy, robots="obey"),
@@ -164,7 +163,7 @@ async def test_warcinfo_names_operator_user_agent_and_robots_rule(
         ),
     )
     origin.answers["/"] = ok(b"<p>page")
-    proxy = ProxyInProcess(layout, told, "proxy", tmp_path)
+    proxy = ProxyInProcess(layout, operator_settings, "proxy", tmp_path)
     try:
         await fetch(proxy, "/", headers="User-Agent: Mozilla/5.0 (Test)\r\n")
     finally:
@@ -172,14 +171,14 @@ async def test_warcinfo_names_operator_user_agent_and_robots_rule(
     check(layout)
 
     (info,) = [record for record in records(layout) if record.kind == "warcinfo"]
-    said = fields(info)
-    assert (said["operator"], said["contact"], said["profile"]) == ("The Library", OPERATOR, "news")
-    assert said["software"].startswith("Weboid ")
-    assert said["robots"] == "obey"
-    assert (said["isPartOf"], said["description"]) == ("Handbooks", "All of them")
-    assert said["http-header-user-agent"] == "Mozilla/5.0 (Test)"
-    assert said["format"] == "WARC File Format 1.1"
-    assert said["conformsTo"].startswith("http://iipc.github.io/warc-specifications/")
+    warcinfo = fields(info)
+    assert (warcinfo["operator"], warcinfo["contact"], warcinfo["profile"]) == ("The Library", OPERATOR, "news")
+    assert warcinfo["software"].startswith("Weboid ")
+    assert warcinfo["robots"] == "obey"
+    assert (warcinfo["isPartOf"], warcinfo["description"]) == ("Handbooks", "All of them")
+    assert warcinfo["http-header-user-agent"] == "Mozilla/5.0 (Test)"
+    assert warcinfo["format"] == "WARC File Format 1.1"
+    assert warcinfo["conformsTo"].startswith("http://iipc.github.io/warc-specifications/")
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,12 @@ SVG = b"<svg xmlns='http://www.w3.org/2000/svg'/>"
 
 
 def head(*lines: str, status: str = "200 OK") -> bytes:
-    """A response's head."""
+    """Return the head of a response."""
     return "\r\n".join([f"HTTP/1.1 {status}", *lines, "", ""]).encode()
 
 
 @pytest.mark.parametrize(
-    ("said", "body", "mime"),
+    ("response_head", "body", "mime"),
     [
         (head(), SVG, "image/svg+xml"),
         (head("Content-Encoding: gzip"), gzip.compress(SVG, mtime=0), "image/svg+xml"),
@@ -33,9 +33,9 @@ def head(*lines: str, status: str = "200 OK") -> bytes:
         (head("Content-Range: bytes 0-9/99", status="206 Part"), b"%PDF-", "application/pdf"),
     ],
 )
-def test_the_payload_is_looked_at_without_its_coding(said: bytes, body: bytes, mime: str) -> None:
+def test_the_payload_is_looked_at_without_its_coding(response_head: bytes, body: bytes, mime: str) -> None:
     """A coding that lies is looked through; a part from the midst says nothing."""
-    assert identify_payload(parse_response_head(said), body) == mime
+    assert identify_payload(parse_response_head(response_head), body) == mime
 
 
 @given(st.binary(max_size=400), st.sampled_from(["", "gzip", "deflate", "br", "x-gzip"]))

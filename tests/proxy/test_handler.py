@@ -119,15 +119,15 @@ async def test_equal_payloads_become_one_response_and_revisits(proxy: ProxyInPro
 
 async def test_equal_payloads_in_different_buckets_stay_apart(proxy: ProxyInProcess, origin: ScriptedOrigin) -> None:
     """A bucket never refers to another's records."""
-    kept = []
+    outcomes = []
     for bucket in ("one", "two", "one"):
         async with proxy.client.visit("p", bucket=bucket) as visit:
             browser = ProxyBrowser(proxy.port, visit.credentials.username, visit.credentials.password)
             browser.get("http://origin.example/")
-            kept += [entry.kept for entry in await visit.seal(grace_s=1)]
+            outcomes += [entry.kept for entry in await visit.seal(grace_s=1)]
             browser.close()
 
-    assert kept == ["response", "response", "revisit"]
+    assert outcomes == ["response", "response", "revisit"]
 
 
 async def test_a_request_body_reaches_the_origin_and_the_record(proxy: ProxyInProcess, origin: ScriptedOrigin) -> None:
@@ -166,7 +166,7 @@ def mute(connection: socket.socket, _head: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "status", "kept", "reason"),
+    ("url", "status", "outcome", "reason"),
     [
         ("http://refused.example/", 502, "failed", "connect"),
         ("http://nowhere.invalid/", 502, "failed", "dns"),
@@ -177,7 +177,7 @@ def mute(connection: socket.socket, _head: bytes) -> None:
     ],
 )
 async def test_a_failure_is_marked_as_the_proxys_own_and_leaves_no_record(
-    start: Callable[..., ProxyInProcess], origin: ScriptedOrigin, url: str, status: int, kept: str, reason: str
+    start: Callable[..., ProxyInProcess], origin: ScriptedOrigin, url: str, status: int, outcome: str, reason: str
 ) -> None:
     """No archive should hold our error page as the origin's word."""
     origin.answers["/silent"] = lambda connection, _head: None
@@ -193,7 +193,7 @@ async def test_a_failure_is_marked_as_the_proxys_own_and_leaves_no_record(
 
     assert answer.status == status
     assert answer.headers["weboid-proxy-error"].startswith(reason)
-    assert (entry.kept, entry.reason.split(":")[0]) == (kept, reason)
+    assert (entry.kept, entry.reason.split(":")[0]) == (outcome, reason)
     assert [record.kind for record in records(proxy.layout)] == []
 
 
@@ -320,7 +320,7 @@ async def test_what_never_ends_is_cut_by_the_seal(proxy: ProxyInProcess, origin:
 
 
 async def test_a_download_goes_on_after_the_browser_has_left(proxy: ProxyInProcess, origin: ScriptedOrigin) -> None:
-    """What the browser refuses to load is kept whole from the response that announced it."""
+    """A file that the browser refuses to load is kept whole from the response that announced it."""
     body = b"%PDF-1.4 " + b"x" * 3_000_000
 
     def slowly(connection: socket.socket, _head: bytes) -> None:

@@ -76,22 +76,22 @@ class OriginCase:
 
 
 def whole(wire: bytes, given: bytes | None = None, **more: Any) -> OriginCase:
-    """A response that is kept whole, every byte of it."""
+    """Return a case whose response is kept whole, every byte of it."""
     return OriginCase(says(wire), stored=wire, given=given, **more)
 
 
 def cut(wire: bytes, why: str, after: Behaviour = closes, **more: Any) -> OriginCase:
-    """A response that breaks off: what came is kept, and marked."""
+    """Return a case whose response breaks off: the part received is kept and marked."""
     return OriginCase(says_then(wire, after), why=why, stored=wire, **more)
 
 
 def refused(wire: bytes, why: str = "malformed", **more: Any) -> OriginCase:
-    """No response that can be told: nothing is kept, and the browser gets our 502."""
+    """Return a case whose response cannot be parsed: nothing is kept and the browser gets our 502."""
     return OriginCase(says_then(wire, closes), kept="failed", why=why, **more)
 
 
 def answers_early(after: Behaviour) -> Behaviour:
-    """Answers when the request has only begun, then reads no more of it."""
+    """Answer when the request has only begun, then read no more of it."""
 
     def behave(connection: socket.socket) -> None:
         connection.recv(1000)
@@ -102,7 +102,7 @@ def answers_early(after: Behaviour) -> Behaviour:
 
 
 def speaks_first(connection: socket.socket) -> None:
-    """Answers before it was asked."""
+    """Answer before the request."""
     connection.sendall(OK + b"Content-Length: 5\r\n\r\nfirst")
     holds(connection)
 
@@ -299,12 +299,12 @@ class CaseOutcome:
 
     @property
     def head(self) -> bytes:
-        """The head that the browser got."""
+        """Return the head that the browser received, in lower case."""
         return self.answer.partition(b"\r\n\r\n")[0].lower()
 
     @property
     def body(self) -> bytes:
-        """The body that the browser got, as it came."""
+        """Return the body that the browser received, as it came."""
         return self.answer.partition(b"\r\n\r\n")[2]
 
 
@@ -344,13 +344,13 @@ def ask(proxy: ProxyInProcess, credentials: ProxyEndpoint, case: OriginCase, url
 
 
 def url_of(name: str) -> str:
-    """Where the case is asked for."""
+    """Return the URL of the case."""
     scheme = "https" if CASES[name].tls else "http"
     return f"{scheme}://case-{list(CASES).index(name)}.example/{name.replace(' ', '-')}"
 
 
 async def run_case(proxy: ProxyInProcess, name: str, gate: asyncio.Semaphore) -> CaseOutcome:
-    """One visit that asks for one case."""
+    """Request one case in a visit of its own."""
     async with gate, proxy.client.visit(f"page of {name}", bucket="default") as visit:
         url = url_of(name)
         begun = time.monotonic()
@@ -360,7 +360,7 @@ async def run_case(proxy: ProxyInProcess, name: str, gate: asyncio.Semaphore) ->
 
 
 async def run_good(proxy: ProxyInProcess, over: asyncio.Event) -> tuple[list[bytes], list[RequestLogEntry]]:
-    """One visit that asks a good origin again and again, until the others are done."""
+    """Request a good origin again and again in one visit, until the others are done."""
     async with proxy.client.visit("good page", bucket="default") as visit:
         browser = ProxyBrowser(proxy.port, visit.credentials.username, visit.credentials.password)
         answers = []
@@ -373,7 +373,7 @@ async def run_good(proxy: ProxyInProcess, over: asyncio.Event) -> tuple[list[byt
 
 
 async def run_all(proxy: ProxyInProcess) -> tuple[dict[str, CaseOutcome], list[bytes], list[RequestLogEntry]]:
-    """Every case, a few at a time."""
+    """Run every case, twelve at a time, beside a visit to the good origin."""
     gate, over = asyncio.Semaphore(12), asyncio.Event()
     good = asyncio.create_task(run_good(proxy, over))
     outcomes = await asyncio.gather(*(run_case(proxy, name, gate) for name in CASES))
@@ -387,7 +387,7 @@ WARM_ROUNDS = 8
 
 
 async def run_again(proxy: ProxyInProcess, process: psutil.Process) -> tuple[list[int], list[int]]:
-    """The quick cases a few times more; descriptors and memory of the proxy after each time."""
+    """Run the quick cases 16 times more; return descriptors and memory (bytes) of the proxy after each time."""
     gate, quick = asyncio.Semaphore(12), [*HEADS, *CODINGS]
     descriptors, memory = [], []
     for _ in range(2 * WARM_ROUNDS):
@@ -398,7 +398,7 @@ async def run_again(proxy: ProxyInProcess, process: psutil.Process) -> tuple[lis
 
 
 def settings_for(origins: dict[str, RawOrigin], ca_file: Path) -> Settings:
-    """Settings under which the origins are reachable, with budgets of seconds."""
+    """Return settings under which the origins are reachable, with budgets of seconds."""
     return Settings(
         egress=EgressSettings(
             allow=("127.0.0.0/8", "::1/128"),
@@ -418,22 +418,22 @@ def settings_for(origins: dict[str, RawOrigin], ca_file: Path) -> Settings:
 
 @pytest.fixture(scope="module")
 def origins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, RawOrigin], Path]]:
-    """An origin for each case, and a good one; and the certificate of those that speak TLS."""
+    """Yield an origin for each case and a good one, by host, and the certificate of those that use TLS."""
     certificate = write_certificate(tmp_path_factory.mktemp("ca") / "origin.pem", "good.example")
     with ExitStack() as stack:
-        found = {}
+        origin_by_host = {}
         for number, case in enumerate(CASES.values()):
-            found[f"case-{number}.example"] = origin = RawOrigin(case.behave)
+            origin_by_host[f"case-{number}.example"] = origin = RawOrigin(case.behave)
             stack.callback(origin.close)
-        found["good.example"] = origin = RawOrigin(says(ok(b"good page")))
+        origin_by_host["good.example"] = origin = RawOrigin(says(ok(b"good page")))
         stack.callback(origin.close)
         stack.callback(patience.set)
-        yield found, certificate
+        yield origin_by_host, certificate
 
 
 @pytest.fixture(scope="module")
 def suite(origins: tuple[dict[str, RawOrigin], Path], tmp_path_factory: pytest.TempPathFactory) -> OriginSuite:
-    """Every case run once through one proxy, and the proxy ended."""
+    """Run every case through one proxy, stop it and return the results."""
     folder = tmp_path_factory.mktemp("hostile")
     layout = Layout(folder / "collection")
     layout.root.mkdir()
@@ -489,7 +489,6 @@ def test_what_the_origin_said_is_never_taken_for_ours(suite: OriginSuite, name: 
 
 @pytest.mark.parametrize("name", [n for n in CASES if CASES[n].given is not None])
 def test_the_browser_gets_the_body_byte_for_byte(suite: OriginSuite, name: str) -> None:
-    """What the origin sent as its body, no more and no less."""
     assert difference(suite.outcomes[name].body, CASES[name].given) is None
 
 
@@ -499,18 +498,18 @@ def test_the_record_holds_what_came_byte_for_byte(suite: OriginSuite, name: str)
     assert difference(block(suite, name), CASES[name].stored) is None
 
 
-def difference(found: bytes, wanted: bytes | None) -> tuple[int, bytes, bytes] | None:
-    """Where two texts begin to differ, and how they go on; None when they are the same."""
+def difference(actual: bytes, wanted: bytes | None) -> tuple[int, bytes, bytes] | None:
+    """Return the offset where two texts begin to differ and 40 bytes of each; None when they are the same."""
     wanted = wanted or b""
-    if found == wanted:
+    if actual == wanted:
         return None
-    at = next((n for n, (a, b) in enumerate(zip(found, wanted, strict=False)) if a != b), 0)
-    at = at or min(len(found), len(wanted))
-    return at, found[at : at + 40], wanted[at : at + 40]
+    at = next((n for n, (a, b) in enumerate(zip(actual, wanted, strict=False)) if a != b), 0)
+    at = at or min(len(actual), len(wanted))
+    return at, actual[at : at + 40], wanted[at : at + 40]
 
 
 def block(suite: OriginSuite, name: str) -> bytes:
-    """The block of the case's principal record, as it lies in the file."""
+    """Return the block of the case's principal record, as stored in the file."""
     from warcio.archiveiterator import ArchiveIterator
 
     entry = suite.outcomes[name].entry
@@ -539,7 +538,7 @@ def test_no_file_has_a_fault(suite: OriginSuite) -> None:
 
 
 def test_memory_and_descriptors_stay_flat(suite: OriginSuite) -> None:
-    """What was hostile eight times is no more expensive the sixteenth time: nothing is left behind."""
+    """The sixteenth round of hostile cases costs no more than the eighth: nothing is left behind."""
     assert max(suite.descriptors) <= suite.descriptors[0] + 10
     assert suite.memory[-1] < suite.memory[WARM_ROUNDS - 1] * 1.3
 
@@ -565,7 +564,7 @@ def test_a_rebuilt_index_says_the_same(suite: OriginSuite) -> None:
 
 
 def rows(layout: Layout) -> dict[str, list[tuple[Any, ...]]]:
-    """What the index says, without row numbers."""
+    """Return the rows of the index, without row numbers."""
     wanted = {
         "captures": "SELECT urlkey, timestamp, captured_ms, url, record_type, mime, status, digest,"
         " filename, offset, length, orig_filename, orig_offset, orig_length, page_id, truncated"
@@ -574,6 +573,6 @@ def rows(layout: Layout) -> dict[str, list[tuple[Any, ...]]]:
         " FROM payloads ORDER BY digest, bucket",
     }
     database = sqlite3.connect(layout.captures_db)
-    found = {table: database.execute(query).fetchall() for table, query in wanted.items()}
+    tables = {table: database.execute(query).fetchall() for table, query in wanted.items()}
     database.close()
-    return found
+    return tables

@@ -39,7 +39,7 @@ Launch = Callable[..., ProxyInProcess]
 
 @pytest.fixture(scope="module")
 def mortal() -> Iterator[PostgresServer]:
-    """A PostgreSQL that the tests here may kill."""
+    """Yield a PostgreSQL server that the tests here may kill."""
     server = PostgresServer()
     yield server
     server.stop()
@@ -47,7 +47,7 @@ def mortal() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def url(mortal: PostgresServer) -> str:
-    """A new database in it."""
+    """Return the URL of a new database in it."""
     if mortal.process.poll() is not None:
         mortal.start()
     return mortal.database()
@@ -55,7 +55,7 @@ def url(mortal: PostgresServer) -> str:
 
 @pytest.fixture
 def relay(mortal: PostgresServer) -> Iterator[ControlledRelay]:
-    """Stands before the server."""
+    """Start a relay in front of the server."""
     standing = ControlledRelay(mortal.port)
     yield standing
     standing.close()
@@ -63,20 +63,20 @@ def relay(mortal: PostgresServer) -> Iterator[ControlledRelay]:
 
 @pytest.fixture
 def relayed_url(url: str, mortal: PostgresServer, relay: ControlledRelay) -> str:
-    """The database, as it is reached through the relay."""
+    """Return the URL of the database through the relay."""
     return url.replace(f":{mortal.port}/", f":{relay.port}/")
 
 
 @pytest.fixture
 def index(relayed_url: str) -> Iterator[PostgresCaptureIndex]:
-    """An empty index, behind the relay."""
+    """Yield an empty index behind the relay."""
     with closing(PostgresCaptureIndex(parse_index_url(relayed_url))) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """The dedup index that belongs to it."""
+    """Yield the Redis of the dedup index."""
     server = RedisServer(tmp_path_factory.mktemp("redis"))
     yield server
     server.stop()
@@ -84,7 +84,7 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
 
 @pytest.fixture
 def chosen(settings: Settings, url: str, redis_server: RedisServer, tmp_path: Path) -> Settings:
-    """Settings of machines that share both indexes."""
+    """Return settings of machines that share both indexes."""
     dedup = f"{redis_server.url}?index={tmp_path.name}"
     return replace(
         settings, proxy=replace(settings.proxy, dedup_url=dedup), index=IndexSettings(url=url, patience_s=60.0)
@@ -93,7 +93,7 @@ def chosen(settings: Settings, url: str, redis_server: RedisServer, tmp_path: Pa
 
 @pytest.fixture
 def launch(tmp_path: Path, chosen: Settings, layout: Layout) -> Iterator[Launch]:
-    """Starts a proxy on the one collection; keyword arguments change its `[index]` settings."""
+    """Start a proxy on the one collection; keyword arguments change its `[index]` settings."""
     numbers = count()
     with ExitStack() as stack:
 
@@ -117,7 +117,7 @@ async def fetch(proxy: ProxyInProcess, page_id: str, *paths: str) -> list[Reques
 
 
 def in_files(layout: Layout) -> Counter[tuple[str, str]]:
-    """How often each URL is in the WARCs, as what."""
+    """Count the `response` and `revisit` records in the WARCs by URL and type."""
     kinds = ("response", "revisit")
     return Counter((each.url, each.kind) for each in records(layout) if each.kind in kinds)
 
@@ -171,7 +171,7 @@ def test_what_a_server_dies_under_is_not_done_by_halves(index: PostgresCaptureIn
 def test_a_commit_whose_answer_is_lost_is_made_again_and_adds_nothing_twice(
     seen: bool, relayed_url: str, relay: ControlledRelay
 ) -> None:
-    """Whether the server saw the commit or not: the batch is there, once."""
+    """The batch is stored once, whether the server received the commit or not."""
     batch = IndexBatch(
         rows=[row(), row(offset=1), row(FILES[1], url="urn:pageinfo:http://origin.example/")],
         pages=[page()],
@@ -188,11 +188,11 @@ def test_a_commit_whose_answer_is_lost_is_made_again_and_adds_nothing_twice(
         cutter.join()
         backlog.unwritten = batch
         backlog.write_with_retries()
-        found = contents(index)
+        tables = contents(index)
 
     assert (backlog.unwritten is None, backlog.lost is None) == (True, True)
-    assert sorted(found["captures"], key=repr) == sorted(batch.rows, key=repr)
-    assert [len(found[table]) for table in ("pages", "payloads", "files")] == [1, 1, 2]
+    assert sorted(tables["captures"], key=repr) == sorted(batch.rows, key=repr)
+    assert [len(tables[table]) for table in ("pages", "payloads", "files")] == [1, 1, 2]
 
 
 def test_a_server_that_hangs_is_given_up(
@@ -211,7 +211,7 @@ def test_a_server_that_hangs_is_given_up(
 
 
 def test_patience_ends_and_starts_again(index: PostgresCaptureIndex, relay: ControlledRelay) -> None:
-    """What is owed stays owed while nobody answers, and is paid when somebody does."""
+    """The batch stays pending while the database is unreachable, and is written when it returns."""
     backlog = IndexBacklog(index, 0.3)
     backlog.unwritten = IndexBatch(rows=[row()])
     relay.leave()
@@ -227,17 +227,17 @@ def test_patience_ends_and_starts_again(index: PostgresCaptureIndex, relay: Cont
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (("weboid@", "reader:wrong-word@"), "Correct"),
         (("/test_", "/missing_"), "Correct"),
         (("127.0.0.1", "127.0.0.2"), "Start PostgreSQL there"),
     ],
 )
-def test_what_is_wrong_is_said_without_the_password(change: tuple[str, str], said: str, url: str) -> None:
+def test_what_is_wrong_is_said_without_the_password(change: tuple[str, str], message: str, url: str) -> None:
     """The error names the server, the cause and the setting."""
     wrong = url.replace(*change)
-    with pytest.raises(IndexUnavailableError, match=said) as caught:
+    with pytest.raises(IndexUnavailableError, match=message) as caught:
         PostgresCaptureIndex(parse_index_url(wrong))
 
     assert "[index] url" in str(caught.value)
@@ -327,13 +327,13 @@ async def test_a_server_that_is_killed_under_load_delays_and_loses_nothing(
     for proxy in proxies:
         proxy.stop()
     check(layout)
-    found = in_index(url)
+    index_rows = in_index(url)
 
     assert {each.kept for each in promised} <= {RequestOutcome.RESPONSE, RequestOutcome.REVISIT}
-    lost = [e for e in promised if found.get((e.filename, e.offset)) != (e.url, str(e.kept))]
+    lost = [e for e in promised if index_rows.get((e.filename, e.offset)) != (e.url, str(e.kept))]
     assert lost == []
     assert len(promised) == len({each.url for each in promised})
-    assert Counter(url for url, _ in found.values()) == Counter(e.url for e in promised)
+    assert Counter(url for url, _ in index_rows.values()) == Counter(e.url for e in promised)
     same = [record for record in records(layout) if record.payload == b"the same" * 500]
     assert [record.kind for record in same].count("response") == 1
 
@@ -366,8 +366,8 @@ async def test_when_patience_ends_visits_fail_and_what_is_on_disk_is_indexed_lat
     await asyncio.to_thread(wait_until, is_back)
     proxy.stop()
     check(layout)
-    found = Counter(url for url, _ in in_index(url).values())
-    assert found[f"{SITE}/a"] == found[f"{SITE}/c"] == 1
+    count_by_url = Counter(url for url, _ in in_index(url).values())
+    assert count_by_url[f"{SITE}/a"] == count_by_url[f"{SITE}/c"] == 1
     assert Counter(in_index(url).values()) == in_files(layout)
 
 

@@ -78,7 +78,7 @@ def test_a_file_that_was_opened_and_not_written_is_gone_and_forgotten(
 
 
 def test_a_dead_proxys_spools_go_and_a_living_ones_stay(tmp_path: Path) -> None:
-    """What a kill leaves on the disk is cleared at the next start, and nothing that is used."""
+    """The next start removes spools that a kill left on the disk, and none that is in use."""
     left = tmp_path / ".spool-of-the-dead"
     left.mkdir()
     (left / ".lock").touch()

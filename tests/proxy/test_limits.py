@@ -16,7 +16,7 @@ from tests.support.proxy_fixtures import ProxyBrowser, ProxyInProcess, ScriptedO
 
 
 def endless(connection: socket.socket, _head: bytes) -> None:
-    """A body that never ends."""
+    """Send a body that never ends."""
     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: video/mp4\r\n\r\n")
     while True:
         connection.sendall(bytes(100_000))
@@ -36,7 +36,7 @@ async def ask(proxy: ProxyInProcess, *urls: str) -> list[RequestLogEntry]:
 async def test_a_visit_receives_no_more_than_its_limit(
     start: Callable[..., ProxyInProcess], origin: ScriptedOrigin, layout: Layout
 ) -> None:
-    """What goes over is cut while it comes, and marked; what is asked for after it is refused."""
+    """A response over the limit is cut while it comes, and marked; later requests are refused."""
     proxy = start(visit_limit_bytes=1_000_000)
     origin.answers["/endless"] = endless
     origin.answers["/after"] = ok(b"x" * 1000)
@@ -76,7 +76,7 @@ async def test_a_visit_asks_no_more_often_than_its_limit(
 async def test_all_proxies_of_a_run_share_its_limit(
     start: Callable[..., ProxyInProcess], origin: ScriptedOrigin, tmp_path: Path
 ) -> None:
-    """What one proxy received counts for the other; then no visit is opened any more."""
+    """Bytes that one proxy received count for the other; then no visit is opened any more."""
     tally = tmp_path / "tally"
     tally.write_bytes(bytes(16))
     first = start("first", tally=(tally, 0), crawl_limit_bytes=500_000)
@@ -122,8 +122,8 @@ async def test_a_part_is_kept_as_it_is_and_the_whole_is_fetched_once(
 
     assert sorted(entry.status or 0 for entry in entries) == [200, 206, 206, 206]
     assert all(entry.kept in (RequestOutcome.RESPONSE, RequestOutcome.REVISIT) for entry in entries)
-    kept = [record for record in records(layout) if record.kind == "response"]
-    assert sorted((record.status, len(record.payload)) for record in kept) == [("200", 1024), ("206", 10)]
+    responses = [record for record in records(layout) if record.kind == "response"]
+    assert sorted((record.status, len(record.payload)) for record in responses) == [("200", 1024), ("206", 10)]
 
 
 @pytest.mark.proxy

@@ -19,15 +19,15 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
-    """What `hostile_net` saw in its namespace."""
+    """Run `hostile_net` in a network namespace and return its report."""
     folder = tmp_path_factory.mktemp("namespace")
     command = ["unshare", "--net", "--mount", sys.executable, "-m", "tests.proxy.hostile_net"]
     result = subprocess.run([*command, str(folder)], capture_output=True, text=True, check=False, cwd=ROOT, timeout=120)
     assert result.returncode == 0, (
         f"The network namespace does not work (it takes root): {result.stderr}{result.stdout}"
     )
-    found: dict[str, object] = json.loads(result.stdout)
-    return found
+    document: dict[str, object] = json.loads(result.stdout)
+    return document
 
 
 def test_no_packet_goes_to_a_private_address(seen: dict[str, object]) -> None:

@@ -24,7 +24,7 @@ HOST = "secure.example"
 
 @pytest.fixture
 def http2(certificate: Path) -> Iterator[Http2Origin]:
-    """An origin that refuses HTTP/1.1."""
+    """Yield an origin that refuses HTTP/1.1."""
     origin = Http2Origin(certificate)
     yield origin
     origin.close()
@@ -32,7 +32,7 @@ def http2(certificate: Path) -> Iterator[Http2Origin]:
 
 @pytest.fixture
 def in_front(layout: Layout, settings: Settings, tmp_path: Path) -> Iterator[Callable[..., ProxyInProcess]]:
-    """Starts a proxy in front of an origin at that port."""
+    """Start a proxy in front of an origin at that port."""
     running: list[ProxyInProcess] = []
 
     def start(port: int, **changes: object) -> ProxyInProcess:
@@ -54,7 +54,7 @@ def in_front(layout: Layout, settings: Settings, tmp_path: Path) -> Iterator[Cal
 async def connected(
     proxy: ProxyInProcess, visit: ProxyVisit, folder: Path, *, alpn: str, newest: bool = True
 ) -> AsyncIterator[ssl.SSLSocket]:
-    """A TLS connection of a client's own in a tunnel, whose secrets the proxy is told."""
+    """Open a client's own TLS connection in a tunnel and give its secrets to the proxy."""
     client = ProxyBrowser(proxy.port, visit.credentials.username, visit.credentials.password)
     assert client.ask("CONNECT", f"{HOST}:443").status == 200
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -78,7 +78,7 @@ async def connected(
 
 
 def get(sock: ssl.SSLSocket, *paths: str) -> list[bytes]:
-    """The bodies of responses by HTTP/2; None of those that are reset."""
+    """Return the bodies of responses by HTTP/2; of a stream that is reset, what came before."""
     spoken = H2Connection()
     spoken.initiate_connection()
     bodies = {}
@@ -185,7 +185,7 @@ async def test_equal_payloads_of_both_kinds_of_connection_are_stored_once(
     """Dedup knows no difference."""
     secure_origin.answers["/same"] = ok(b"as before")
     proxy = in_front(secure_origin.port)
-    kept = []
+    outcomes = []
     for hosts in ([], [HOST]):
         async with proxy.client.visit("p", bucket="b", browser_hosts=hosts) as visit:
             async with connected(proxy, visit, tmp_path, alpn="http/1.1") as sock:
@@ -193,9 +193,9 @@ async def test_equal_payloads_of_both_kinds_of_connection_are_stored_once(
                 data = b""
                 while not data.endswith(b"as before"):
                     data += sock.recv(65_536)
-            kept += [str(each.kept) for each in await visit.seal(grace_s=5)]
+            outcomes += [str(each.kept) for each in await visit.seal(grace_s=5)]
 
-    assert kept == ["response", "revisit"]
+    assert outcomes == ["response", "revisit"]
 
 
 async def test_no_tunnel_leads_to_a_forbidden_address(

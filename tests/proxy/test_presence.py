@@ -21,7 +21,7 @@ pytestmark = pytest.mark.proxy
 
 
 def left_behind(folder: Path, machine: str, beat: int = 7) -> Path:
-    """The file of a proxy that is dead, or whose lock is not seen."""
+    """Write the file of a proxy that is dead, or whose lock is not visible."""
     folder.mkdir(exist_ok=True)
     path = folder / "0123456789abcdef"
     path.write_text(json.dumps({"host": "far", "pid": 1, "machine": machine, "beat": beat}))
@@ -100,22 +100,22 @@ def test_only_a_file_that_nobody_writes_is_abandoned(tmp_path: Path) -> None:
         assert abandoned(layout) == {"dead.warc.gz.open"}
 
 
-def _spki(folder: Path, start: "threading.Barrier", told: "multiprocessing.Queue[str]") -> None:
+def _spki(folder: Path, start: "threading.Barrier", queue: "multiprocessing.Queue[str]") -> None:
     start.wait()
-    told.put(RecorderAuthority(folder).spki)
+    queue.put(RecorderAuthority(folder).spki)
 
 
 def test_proxies_that_start_together_make_one_authority(tmp_path: Path) -> None:
     """Browsers know one key, whichever proxy a visit goes to."""
     context = multiprocessing.get_context("spawn")
-    start, told = context.Barrier(2), context.Queue()
-    proxies = [context.Process(target=_spki, args=(tmp_path / "ca", start, told)) for _ in range(2)]
+    start, queue = context.Barrier(2), context.Queue()
+    proxies = [context.Process(target=_spki, args=(tmp_path / "ca", start, queue)) for _ in range(2)]
     for each in proxies:
         each.start()
-    found = {told.get(timeout=120) for _ in proxies}
+    public_keys = {queue.get(timeout=120) for _ in proxies}
     for each in proxies:
         each.join()
-    told.close()
-    told.join_thread()
+    queue.close()
+    queue.join_thread()
 
-    assert len(found) == 1
+    assert len(public_keys) == 1

@@ -47,7 +47,7 @@ Change = Callable[[int, bytes], list[bytes]]
 
 @asynccontextmanager
 async def between(proxy: tuple[str, int], side: str, change: Change) -> AsyncIterator[ProxyClient]:
-    """A worker's client, and somebody on its way to the proxy who changes the frames of one side."""
+    """Yield a worker's client behind a relay that changes the frames of one side."""
     open_writers: list[asyncio.StreamWriter] = []
 
     async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -118,7 +118,7 @@ async def test_what_is_changed_on_its_way_ends_the_connection(tmp_path: Path, si
 
 
 async def test_an_honest_relay_changes_nothing(stands: RunningProxy) -> None:
-    """What stands between them in the test above is not itself what ends the connection."""
+    """The relay of the test above is not itself what ends the connection."""
     async with between(address(stands), "worker", lambda _, frame: [frame]) as client:
         assert (await client.status())["pid"]
 

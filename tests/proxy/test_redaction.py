@@ -33,7 +33,7 @@ SENT = f"Cookie: sid={SECRET}; theme={SECRET}\r\nAuthorization: Bearer {SECRET}\
 
 
 async def visit(proxy: ProxyInProcess, login: str, bucket: str = "b") -> tuple[BrowserResponse, list[RequestLogEntry]]:
-    """One page in a visit with that login."""
+    """Fetch one page in a visit with that login."""
     async with proxy.client.visit(f"p-{login}", bucket=bucket, login=login) as visit:
         given = visit.credentials
         client = ProxyBrowser(proxy.port, given.username, given.password)
@@ -43,7 +43,7 @@ async def visit(proxy: ProxyInProcess, login: str, bucket: str = "b") -> tuple[B
 
 
 def stored(layout: Layout) -> bytes:
-    """All that the WARCs hold, unpacked."""
+    """Return the contents of all WARCs, unpacked."""
     return b"".join(gzip.decompress(path.read_bytes()) for path in layout.archive.glob("*.gz*"))
 
 
@@ -111,10 +111,10 @@ async def test_nothing_refers_to_the_payload_of_a_login(
 ) -> None:
     """The same bytes are written again for the public and for another login; not for the same."""
     origin.answers["/page"] = ok(b"the same for everyone")
-    kept = [(await visit(proxy, login))[1][0].kept for login in ("wiki", "", "other", "wiki", "")]
+    outcomes = [(await visit(proxy, login))[1][0].kept for login in ("wiki", "", "other", "wiki", "")]
     assert proxy.stop() == 0
 
-    assert kept == [
+    assert outcomes == [
         RequestOutcome.RESPONSE,
         RequestOutcome.RESPONSE,
         RequestOutcome.RESPONSE,
@@ -179,9 +179,9 @@ def test_however_a_secret_is_spelled_it_is_left_out(name: str, marks: list[str],
     """Folded lines, lone names, bare line ends; what stands around it stays."""
     line = f"{name}: a={SECRET}{''.join(mark + SECRET for mark in marks)}"
     request = f"GET / HTTP/1.1\r\nHost: a\r\n{line}{end}Accept: */*\r\n\r\n{SECRET}"
-    kept = redact_request(request.encode())
+    redacted_request = redact_request(request.encode())
 
-    head, _, body = kept.partition(b"\r\n\r\n")
+    head, _, body = redacted_request.partition(b"\r\n\r\n")
     assert SECRET.encode() not in head.replace(f"; {SECRET}=".encode(), b"")
     assert head.startswith(b"GET / HTTP/1.1\r\nHost: a\r\n")
     assert head.endswith(b"Accept: */*")

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.proxy
 
 
 def through(proxy: ProxyInProcess, credentials: ProxyEndpoint) -> ProxyBrowser:
-    """A browser of the visit."""
+    """Return a browser with the credentials of the visit."""
     return ProxyBrowser(proxy.port, credentials.username, credentials.password)
 
 

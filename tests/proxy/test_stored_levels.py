@@ -62,13 +62,13 @@ async def ask(
     async with proxy.client.visit("p", bucket="b", stored=level) as visit:
         given = visit.credentials
         client = ProxyBrowser(proxy.port, given.username, given.password)
-        found = {}
+        responses = {}
         for path in paths:
-            found[path] = client.get(SITE + path, headers=headers)
-            if found[path].headers.get("connection") == "close":
+            responses[path] = client.get(SITE + path, headers=headers)
+            if responses[path].headers.get("connection") == "close":
                 client.close()
         client.close()
-        return found, await visit.seal(grace_s=1)
+        return responses, await visit.seal(grace_s=1)
 
 
 @pytest.mark.parametrize("level", list(StoredLevel))
@@ -77,18 +77,18 @@ async def test_stored_level_decides_by_type_and_first_bytes(
 ) -> None:
     """The declared type counts, and the bytes where it says something else; the rest is recorded."""
     origin.answers |= ANSWERS
-    found, entries = await ask(proxy, level, list(ANSWERS))
+    responses, entries = await ask(proxy, level, list(ANSWERS))
     assert proxy.stop() == 0
 
     written = [each for each in records(layout) if each.kind in {"response", "revisit"}]
-    kept = {each.url.removeprefix(SITE) for each in written}
-    assert kept == RECORDED[level]
+    stored_paths = {each.url.removeprefix(SITE) for each in written}
+    assert stored_paths == RECORDED[level]
     out = {each.url.removeprefix(SITE): each for each in entries if each.kept is RequestOutcome.LEFT_OUT}
     assert set(out) == set(ANSWERS) - RECORDED[level]
     assert all(each.reason.startswith("level: ") and not each.digest for each in out.values())
     # The head of a body without a length may have been passed on before the bytes told.
-    told = [found[path] for path in out if path != "/small-image"]
-    assert all(each.status == 403 and not each.body for each in told)
+    refusals = [responses[path] for path in out if path != "/small-image"]
+    assert all(each.status == 403 and not each.body for each in refusals)
     requests = {each.url.removeprefix(SITE) for each in records(layout) if each.kind == "request"}
     assert requests == RECORDED[level]
     check(layout)
@@ -111,12 +111,12 @@ async def test_stored_level_decides_by_type_and_first_bytes(
 async def test_stored_level_spares_the_origin_when_the_browser_names_the_destination(
     proxy: ProxyInProcess, origin: ScriptedOrigin, destination: str, level: StoredLevel, *, is_asked: bool
 ) -> None:
-    """What cannot be recorded is not fetched."""
+    """A response that cannot be recorded is not fetched."""
     origin.answers["/any"] = ok(b"text", mime="text/plain")
-    found, entries = await ask(proxy, level, ["/any"], f"Sec-Fetch-Dest: {destination}\r\n")
+    responses, entries = await ask(proxy, level, ["/any"], f"Sec-Fetch-Dest: {destination}\r\n")
     assert bool(origin.requests) is is_asked
     assert entries[0].kept is (RequestOutcome.RESPONSE if is_asked else RequestOutcome.LEFT_OUT)
-    assert found["/any"].status == (200 if is_asked else 403)
+    assert responses["/any"].status == (200 if is_asked else 403)
 
 
 async def test_stored_level_ends_a_body_whose_bytes_come_late(

@@ -75,7 +75,7 @@ class ConfirmingOrigin:
 
 @pytest.fixture
 def site(origin: ScriptedOrigin) -> ConfirmingOrigin:
-    """The page at `URL`."""
+    """Return the origin of the page at `URL`."""
     return ConfirmingOrigin(origin)
 
 
@@ -95,7 +95,7 @@ async def fetch(
 
 
 def captures(layout: Layout) -> list[WarcioRecord]:
-    """`response` and `revisit` records in order."""
+    """Return the `response` and `revisit` records in order."""
     return [each for each in records(layout) if each.kind in ("response", "revisit")]
 
 
@@ -186,7 +186,7 @@ OTHER = {
 async def test_request_that_differs_is_not_made_conditional(
     kind: str, proxy: ProxyInProcess, site: ConfirmingOrigin
 ) -> None:
-    """What was archived for one reader is not what another is given."""
+    """A response that was archived for one reader is not given to a different one."""
     site.more = "Vary: Accept-Encoding, X-Version\r\n"
     await fetch(proxy)
     await fetch(proxy, **OTHER[kind])  # type: ignore[arg-type]
@@ -280,10 +280,10 @@ async def test_index_on_a_server_gives_the_same(
     head = parse_request_head(f"GET /page HTTP/1.1\r\n{AGENT}\r\n".encode())
     copied = rebuild_index(proxy.layout, bucket="b", index=IndexSettings(url=database_url))
     assert copied["captures"] == 1
-    found = []
+    responses = []
     for url in ("", database_url):
         with closing(open_database(proxy.layout, url)) as database:
             stored = StoredResponses(proxy.layout.archive, database)
-            found.append(stored.find(URL, head, bucket="b", since_ms=0))
-    assert found[0] is not None
-    assert found[0] == found[1]
+            responses.append(stored.find(URL, head, bucket="b", since_ms=0))
+    assert responses[0] is not None
+    assert responses[0] == responses[1]

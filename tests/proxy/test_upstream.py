@@ -30,13 +30,13 @@ class PeerConnections:
         self.ends: list[socket.socket] = []
 
     def connection(self) -> OriginConnection:
-        """One that counts for the pool until it is closed."""
+        """Return a connection that counts for the pool until it is closed."""
         ours, theirs = socket.socketpair()
         self.ends += [ours, theirs]
         return OriginConnection(ours, ORIGIN, "192.0.2.1", on_close=lambda each: self.pool.release(each.origin))
 
     def borrow(self, *, fresh: bool = False, timeout_s: float = 0.0) -> OriginConnection:
-        """What `Upstream.lend` does without a network."""
+        """Borrow a connection as `Upstream.lend` does, without a network."""
         lent = self.pool.borrow(ORIGIN, CancellableTimeout(timeout_s), fresh=fresh)
         return self.connection() if lent is None else lent
 
@@ -48,7 +48,7 @@ class PeerConnections:
 
 @pytest.fixture
 def peers() -> Iterator[PeerConnections]:
-    """A pool for two connections an origin."""
+    """Yield a pool for two connections per origin."""
     made = PeerConnections(ConnectionPool(2))
     yield made
     made.close()
@@ -68,7 +68,7 @@ def test_who_insists_takes_the_place_of_a_connection_that_is_unfit(peers: PeerCo
 
 
 def waits(peers: PeerConnections, results: list[object], *, fresh: bool = False) -> threading.Thread:
-    """A thread that borrows; its connection or error goes to the results."""
+    """Start a thread that borrows and adds its connection or error to the results."""
 
     def borrow() -> None:
         try:
@@ -132,7 +132,7 @@ def test_one_who_needs_a_new_connection_gets_the_place_of_an_idle_one(peers: Pee
 
 
 def test_one_who_waits_for_a_new_connection_gets_a_place_when_one_comes_back(peers: PeerConnections) -> None:
-    """What came back is closed for it."""
+    """The connection that comes back is closed to make room."""
     one, _ = peers.borrow(), peers.borrow()
     results: list[object] = []
     thread = waits(peers, results, fresh=True)
@@ -226,7 +226,7 @@ class LendingMachine(RuleBasedStateMachine):
 
     @rule(fresh=st.booleans())
     def borrow(self, fresh: bool) -> None:
-        """One more; refused exactly when all are lent."""
+        """Borrow one more; expect a refusal exactly when three are lent."""
         if len(self.lent) == 3:
             with pytest.raises(ConnectError):
                 self.peers.borrow(fresh=fresh)
@@ -236,18 +236,18 @@ class LendingMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.lent)
     @rule(data=st.data())
     def give_back(self, data: st.DataObject) -> None:
-        """One comes back."""
+        """Give a connection back."""
         self.peers.pool.give_back(self.lent.pop(data.draw(st.integers(0, len(self.lent) - 1))))
 
     @precondition(lambda self: self.lent)
     @rule(data=st.data())
     def close(self, data: st.DataObject) -> None:
-        """One is closed by its owner."""
+        """Close a connection as its borrower."""
         self.lent.pop(data.draw(st.integers(0, len(self.lent) - 1))).close()
 
     @rule()
     def grow_old(self) -> None:
-        """What is idle is spent."""
+        """Advance the clock until idle connections are too old."""
         self.now += IDLE_S + 1
 
     @invariant()
@@ -337,7 +337,7 @@ class CountingServer:
 
 
 def has_left(connection: socket.socket) -> bool:
-    """Whether the client has closed, read or not."""
+    """Return whether the client has closed, read or not."""
     poller = select.poll()
     poller.register(connection, select.POLLRDHUP)
     return bool(poller.poll(0))

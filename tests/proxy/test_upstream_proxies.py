@@ -23,7 +23,7 @@ pytestmark = pytest.mark.proxy
 
 @pytest.fixture
 def begin(layout: Layout, settings: Settings, tmp_path: Path) -> Iterator[Callable[..., ProxyInProcess]]:
-    """Starts a proxy; keyword arguments change its `[egress]` settings, `timeout_s` the connecting."""
+    """Start a proxy; keyword arguments change its `[egress]` settings, `timeout_s` the connecting."""
     started: list[ProxyInProcess] = []
 
     def starter(timeout_s: float = 5.0, **changes: Any) -> ProxyInProcess:
@@ -40,7 +40,7 @@ def begin(layout: Layout, settings: Settings, tmp_path: Path) -> Iterator[Callab
 
 @pytest.fixture
 def swallower() -> Iterator[int]:
-    """A port on 127.0.0.1 that answers no connection attempt, not even with a refusal."""
+    """Yield a port on 127.0.0.1 that answers no connection attempt, not even with a refusal."""
     with ExitStack() as stack:
         listener = stack.enter_context(socket.socket())
         listener.bind(("127.0.0.1", 0))
@@ -53,7 +53,7 @@ def swallower() -> Iterator[int]:
 
 
 def attempts(port: int) -> int:
-    """How many connections to the port are being tried (proc(5): state 02 is SYN_SENT)."""
+    """Count the connections to the port that are being tried (proc(5): state 02 is SYN_SENT)."""
     lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
     return sum(line.split()[2:4] == [f"0100007F:{port:04X}", "02"] for line in lines)
 
@@ -245,12 +245,12 @@ async def test_the_origin_gets_the_browsers_headers_in_its_order_and_spelling(
             browser.send_only(
                 f"GET {url} HTTP/1.1\r\nHost: origin.example\r\n{browser.authorization}{headers}\r\n".encode()
             )
-        asked = secure_origin if tunnel else origin
-        assert asked.arrived.wait(120)
+        server = secure_origin if tunnel else origin
+        assert server.arrived.wait(120)
         await visit.seal(grace_s=5)
         browser.close()
 
-    assert asked.requests[0].decode() == (
+    assert server.requests[0].decode() == (
         f"GET /x?y HTTP/1.1\r\nHost: {'secure' if tunnel else 'origin'}.example\r\n"
         "Connection: keep-alive\r\n"
         'sec-ch-ua: "Chromium";v="140"\r\nUser-Agent: Mozilla/5.0\r\nACCEPT: */*\r\n'
@@ -259,5 +259,4 @@ async def test_the_origin_gets_the_browsers_headers_in_its_order_and_spelling(
 
 
 def request(path: str, browser: ProxyBrowser) -> bytes:
-    """A request of the browser's, as bytes."""
     return (f"GET http://origin.example{path} HTTP/1.1\r\nHost: origin.example\r\n{browser.authorization}\r\n").encode()

@@ -27,26 +27,26 @@ URL = "http://origin.example/page"
 
 @contextmanager
 def browser(proxy: ProxyInProcess, given: ProxyEndpoint) -> Iterator[ProxyBrowser]:
-    """A client with a visit's credentials."""
+    """Yield a client with a visit's credentials."""
     client = ProxyBrowser(proxy.port, given.username, given.password)
     yield client
     client.close()
 
 
 def token(text: str) -> str:
-    """The text as Basic credentials are written (RFC 7617)."""
+    """Return the text as Basic credentials (RFC 7617)."""
     return base64.b64encode(text.encode()).decode()
 
 
 def answers(proxy: ProxyInProcess, authorization: str) -> list[int]:
-    """What a request and a tunnel with that header get; the header may be missing or doubled."""
-    said = []
+    """Return the statuses of a request and a tunnel with that header, which may be missing or doubled."""
+    statuses = []
     for method, target in (("GET", URL), ("CONNECT", "secure.example:443")):
         client = ProxyBrowser(proxy.port)
         client.authorization = authorization
-        said.append(client.ask(method, target).status)
+        statuses.append(client.ask(method, target).status)
         client.close()
-    return said
+    return statuses
 
 
 async def test_only_the_whole_of_a_visits_credentials_is_a_key(
@@ -119,15 +119,15 @@ async def test_guessing_gets_nothing_and_disturbs_nobody(
     process = psutil.Process(proxy.process.pid)
 
     def guess(count: int) -> set[int]:
-        said = set()
+        statuses = set()
         stranger = ProxyBrowser(proxy.port)
         for _ in range(count):
             stranger.authorization = (
                 f"Proxy-Authorization: Basic {token(f'{secrets.token_hex(8)}:{secrets.token_hex(16)}')}\r\n"
             )
-            said.add(stranger.get(URL).status)
+            statuses.add(stranger.get(URL).status)
         stranger.close()
-        return said
+        return statuses
 
     def load(given: ProxyEndpoint) -> set[int]:
         with browser(proxy, given) as client:
@@ -185,12 +185,12 @@ async def test_visits_side_by_side_are_never_mixed(
             await asyncio.gather(*work)
             return [entry.url for entry in await visit.seal(grace_s=2)]
 
-    asked = await asyncio.gather(*(one(name) for name in names))
+    page_urls = await asyncio.gather(*(one(name) for name in names))
     proxy.stop()
     check(proxy.layout)
     written = [record for record in records(proxy.layout) if record.kind != "warcinfo"]
 
-    for name, urls in zip(names, asked, strict=True):
+    for name, urls in zip(names, page_urls, strict=True):
         assert len(urls) == 18
         assert {url.split("/")[3] for url in urls} == {name}
     assert len(written) == 4 * 18 * 2
@@ -199,7 +199,7 @@ async def test_visits_side_by_side_are_never_mixed(
 
 
 def bomb(size: int) -> str:
-    """`size` zeros as warcprox wants its compressed_blocks."""
+    """Return `size` zeros in the form of warcprox's compressed_blocks."""
     return base64.b64encode(zlib.compress(bytes(size), 9)).decode()
 
 
@@ -235,11 +235,11 @@ async def test_warcproxs_header_is_a_header_like_any_other(proxy: ProxyInProcess
     assert len(entries) == len(METAS)
     assert len(written) == 1 + 2 * len(METAS)
     assert {record.filename.split("-")[0] for record in written} == {"weboid"}
-    for asked, meta in zip(origin.requests, METAS.values(), strict=True):
-        assert b"\r\nWarcprox-Meta: " + meta.encode().strip() + b"\r\n" in asked
+    for request, meta in zip(origin.requests, METAS.values(), strict=True):
+        assert b"\r\nWarcprox-Meta: " + meta.encode().strip() + b"\r\n" in request
     (file,) = proxy.layout.archive.glob("weboid-*")
     stored = gzip.decompress(file.read_bytes())
-    assert all(asked in stored for asked in origin.requests)
+    assert all(request in stored for request in origin.requests)
     names = {path.name for path in proxy.layout.root.iterdir()}
     assert names <= {"archive", "db", "ca", "reports", "collection.toml", ".lock", ".spool.lock"}
     assert not list(proxy.layout.root.parent.rglob("*PAGECHOSEN*"))

@@ -73,15 +73,15 @@ class WarcproxService:
         return self.ask(url, meta, method=method, headers=f"Content-Type: text/plain\r\n{headers}", body=b"text")
 
     def records(self, ending: str) -> list[WrittenRecord]:
-        """The records whose URL ends so, but requests; waits for the first."""
-        found: list[WrittenRecord] = []
+        """Return the records, except requests, whose URL has that ending; wait for the first."""
+        matches: list[WrittenRecord] = []
 
         def is_there() -> bool:
-            found[:] = [each for each in self._all() if each.url.endswith(ending) and each.kind != "request"]
-            return bool(found)
+            matches[:] = [each for each in self._all() if each.url.endswith(ending) and each.kind != "request"]
+            return bool(matches)
 
         wait_until(is_there)
-        return found
+        return matches
 
     def archive(self, path: str, meta: Any) -> list[WrittenRecord]:
         """Send one request and return its records, once the service also has counted it and knows its payload."""
@@ -117,7 +117,7 @@ class WarcproxService:
 
 @pytest.fixture(scope="module")
 def origins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ScriptedOrigin, ScriptedOrigin, Path]]:
-    """A plain and a TLS origin, and the certificate."""
+    """Yield a plain and a TLS origin, and the certificate."""
     certificate = write_certificate(tmp_path_factory.mktemp("tls") / "origin.pem", "127.0.0.1")
     plain, secure = ScriptedOrigin(), ScriptedOrigin(certificate)
     for each in (plain, secure):
@@ -128,7 +128,7 @@ def origins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Scripted
 
 
 def our_settings(certificate: Path) -> Settings:
-    """Settings under which the origins are reachable."""
+    """Return settings under which the origins are reachable."""
     return Settings(
         egress=EgressSettings(allow=("127.0.0.0/8", "::1"), ca_file=str(certificate)),
         proxy=ProxySettings(disk_reserve_bytes=0),
@@ -268,13 +268,13 @@ def test_a_reached_limit_is_answered_with_its_counters(service: WarcproxService,
         return answers[-1].status == status  # stock may fail meanwhile: its database is locked for a moment
 
     wait_until(is_reached)
-    told = json.loads(answers[-1].headers["warcprox-meta"])
+    response_meta = json.loads(answers[-1].headers["warcprox-meta"])
     reached = "reached-soft-limit" if status == 430 else "reached-limit"
 
-    assert told[reached] == {f"{bucket}/total/urls": 2}
-    assert told["stats"][bucket]["total"]["urls"] >= 2
-    assert told["stats"][bucket]["total"]["wire_bytes"] > 0
-    assert {*told["stats"][bucket]} == {"bucket", "total", "new", "revisit"}
+    assert response_meta[reached] == {f"{bucket}/total/urls": 2}
+    assert response_meta["stats"][bucket]["total"]["urls"] >= 2
+    assert response_meta["stats"][bucket]["total"]["wire_bytes"] > 0
+    assert {*response_meta["stats"][bucket]} == {"bucket", "total", "new", "revisit"}
 
 
 def test_domains_of_a_bucket_have_counters_of_their_own(service: WarcproxService) -> None:
@@ -343,7 +343,7 @@ def test_requests_in_a_tunnel_have_the_header_too(service: WarcproxService) -> N
 def start(
     origins: tuple[ScriptedOrigin, ScriptedOrigin, Path], tmp_path: Path
 ) -> Iterator[Callable[[], tuple[WarcproxService, RunningProxy]]]:
-    """Starts ours on one collection, on the same port again."""
+    """Start our proxy on one collection, on the same port again."""
     plain, secure, certificate = origins
     layout = Layout(tmp_path / "collection")
     layout.databases.mkdir(parents=True)
@@ -497,15 +497,15 @@ def test_brozzler_archives_a_site(origins: tuple[ScriptedOrigin, ScriptedOrigin,
             env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "BROZZLER_EXTRA_CHROME_ARGS": "--no-sandbox"},
         )
     check(layout)
-    found = records(layout)
+    all_records = records(layout)
 
-    assert {each.url for each in found if each.kind == "response"} >= {
+    assert {each.url for each in all_records if each.kind == "response"} >= {
         "http://site.example/site/",
         "http://site.example/site/red.png",
         "http://site.example/site/second",
     }
-    assert {each.url for each in found if each.kind == "resource"} >= {
+    assert {each.url for each in all_records if each.kind == "resource"} >= {
         f"{kind}:http://site.example/site/{page}" for kind in ("screenshot", "thumbnail") for page in ("", "second")
     }
-    assert {each.filename.split("-")[0] for each in found} == {"brozzled"}
+    assert {each.filename.split("-")[0] for each in all_records} == {"brozzled"}
     assert not [each for each in plain.requests[before:] if b"/blocked.png" in each.split(b"\r\n", 1)[0]]

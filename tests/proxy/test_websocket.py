@@ -56,7 +56,7 @@ async def drain(client: ClientConnection) -> None:
 
 @pytest_asyncio.fixture
 async def sockets(certificate: Path) -> AsyncIterator[Callable[..., Awaitable[int]]]:
-    """Starts WebSocket servers; the port."""
+    """Start WebSocket servers; return the port."""
     logging.getLogger("websockets").setLevel(logging.CRITICAL)
     async with AsyncExitStack() as stack:
 
@@ -73,7 +73,7 @@ async def sockets(certificate: Path) -> AsyncIterator[Callable[..., Awaitable[in
 
 @pytest.fixture
 def start_at(layout: Layout, settings: Settings, tmp_path: Path) -> Iterator[Callable[..., ProxyInProcess]]:
-    """Starts a proxy for which these hosts are at these local ports."""
+    """Start a proxy for which these hosts are at these local ports."""
     started: list[ProxyInProcess] = []
 
     def starter(hosts: dict[str, int], **changes: Any) -> ProxyInProcess:
@@ -89,7 +89,7 @@ def start_at(layout: Layout, settings: Settings, tmp_path: Path) -> Iterator[Cal
 
 
 def open_socket(proxy: ProxyInProcess, visit_: ProxyVisit, url: str) -> connect:
-    """A WebSocket as browsers open one through a proxy: in a tunnel, with TLS or without."""
+    """Open a WebSocket as browsers do through a proxy: in a tunnel, with TLS or without."""
     scheme, _, host = url.partition("://")
     browser = ProxyBrowser(proxy.port, visit_.credentials.username, visit_.credentials.password)
     browser.ask("CONNECT", f"{host}:{443 if scheme == 'wss' else 80}")
@@ -102,7 +102,7 @@ def open_socket(proxy: ProxyInProcess, visit_: ProxyVisit, url: str) -> connect:
 
 
 def refused(proxy: ProxyInProcess, visit_: ProxyVisit, host: str, *lines: str) -> BrowserResponse:
-    """The answer to a handshake that does not become a WebSocket."""
+    """Return the answer to a handshake that does not become a WebSocket."""
     browser = ProxyBrowser(proxy.port, visit_.credentials.username, visit_.credentials.password)
     browser.ask("CONNECT", f"{host}:80")
     more = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: eA==\r\n"
@@ -334,5 +334,5 @@ async def test_a_real_page_talks_through_websockets(
 
 
 def tunnelled(entries: list[RequestLogEntry]) -> list[str]:
-    """The URLs that were led through."""
+    """Return the URLs that were tunnelled, sorted."""
     return sorted(entry.url for entry in entries if entry.kept == "tunnelled")

@@ -22,7 +22,7 @@ Serve = Callable[[str, asyncio.StreamWriter], Awaitable[None]]
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
-    """The real one, for all tests of the session's loop.
+    """Launch the real browser, for all tests of the session's loop.
 
     Names below localhost are this machine, as where copies are shown in full.
     """
@@ -33,7 +33,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 def drawing(columns: int = 6, size: tuple[int, int] = (1280, 800)) -> bytes:
-    """A picture with something to see on it: columns of boxes in several colours, as a PNG."""
+    """Return a PNG with visible content: columns of boxes in several colours."""
     image = Image.new("RGB", size, "white")
     draw = ImageDraw.Draw(image)
     colours = ("navy", "darkred", "darkgreen", "orange", "purple")
@@ -48,7 +48,7 @@ def drawing(columns: int = 6, size: tuple[int, int] = (1280, 800)) -> bytes:
 
 
 def drawn_page(builder: CollectionBuilder, url: str, *, is_there: bool = True, **more: Any) -> str:
-    """A page that shows the drawing, and was seen so; its identifier. Or its copy has lost it."""
+    """Add a page captured with the drawing, which its copy has lost unless `is_there`; return its id."""
     picture = f"{url}drawing.png"
     if is_there:
         builder.response(picture, drawing(), mime="image/png")
@@ -58,7 +58,7 @@ def drawn_page(builder: CollectionBuilder, url: str, *, is_there: bool = True, *
 
 @asynccontextmanager
 async def listening(serve: Serve) -> AsyncIterator[str]:
-    """A server's "host:port"; `serve` is given each request's target, and answers it or does not."""
+    """Run a server and yield its "host:port"; `serve` gets each request's target, and may answer it."""
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -79,7 +79,7 @@ async def listening(serve: Serve) -> AsyncIterator[str]:
 
 
 async def answer(writer: asyncio.StreamWriter, body: str, *, status: str = "200 OK") -> None:
-    """A page."""
+    """Send an HTML page as the response."""
     data = body.encode()
     head = f"HTTP/1.1 {status}\r\nContent-Type: text/html\r\nContent-Length: {len(data)}\r\n\r\n"
     writer.write(head.encode() + data)
@@ -87,7 +87,7 @@ async def answer(writer: asyncio.StreamWriter, body: str, *, status: str = "200 
 
 
 def lending(browser: Browser) -> LendBrowser:
-    """Lends that one browser."""
+    """Return a function that lends that one browser."""
 
     @asynccontextmanager
     async def lend() -> AsyncIterator[Browser]:

@@ -62,14 +62,14 @@ TAKEN_DOWN = checked(None, QaVerdict.UNCHECKED, reason="Taken down.")
 )
 def test_a_page_gets_better_or_worse(before: BaselineView, after: BaselineView, kind: RegressionKind) -> None:
     """By both looks held against each other, and by their likeness to the capture."""
-    found = compare_playback(before, after)
+    regression = compare_playback(before, after)
 
-    assert (found.kind, bool(found.reason)) == (kind, kind is not RegressionKind.UNCHANGED), found
+    assert (regression.kind, bool(regression.reason)) == (kind, kind is not RegressionKind.UNCHANGED), regression
 
 
 def test_the_worst_come_first() -> None:
     """And every kind is counted."""
-    found = [
+    regressions = [
         compare_playback(shown(), shown()),
         compare_playback(shown(), shown(check=checked(0.9))),
         compare_playback(shown(check=checked(0.9)), shown()),
@@ -77,10 +77,10 @@ def test_the_worst_come_first() -> None:
         compare_playback(shown(), shown(check=TAKEN_DOWN)),
     ]
 
-    order = [(each.kind, each.after.score) for each in sort_worst_first(found)]
+    order = [(each.kind, each.after.score) for each in sort_worst_first(regressions)]
 
     assert order[:3] == [(RegressionKind.WORSE, 0.5), (RegressionKind.WORSE, 0.9), (RegressionKind.GONE, None)]
-    assert count_by_kind(found)[RegressionKind.WORSE] == 2
+    assert count_by_kind(regressions)[RegressionKind.WORSE] == 2
     assert count_by_kind([])[RegressionKind.CHANGED] == 0
 
 
@@ -89,10 +89,10 @@ HEADER = BaselineHeader("spring", "images", "engine 1", AT, 7, tuple(page(number
 
 @pytest.fixture
 def baseline(tmp_path: Path) -> BaselineFolder:
-    """One that was begun."""
-    found = open_baseline(tmp_path / "quality", "spring")
-    found.create(HEADER)
-    return found
+    """Return a baseline that was begun."""
+    folder = open_baseline(tmp_path / "quality", "spring")
+    folder.create(HEADER)
+    return folder
 
 
 def test_a_baseline_reads_back(baseline: BaselineFolder) -> None:
@@ -180,8 +180,8 @@ def test_a_tall_picture_is_kept_whole() -> None:
     out = io.BytesIO()
     image.save(out, "PNG")
 
-    kept = encode_picture(out.getvalue())
+    picture = encode_picture(out.getvalue())
 
-    assert kept is not None
-    with Image.open(io.BytesIO(kept)) as back:
+    assert picture is not None
+    with Image.open(io.BytesIO(picture)) as back:
         assert back.size == (20, 17_000)

@@ -15,10 +15,10 @@ from qa.compare.content_comparison import describe_losses, judge_losses
 from qa.sample import SampledPage
 
 
-@pytest.mark.parametrize(("stopped", "kept"), [(True, []), (False, [QaVerdict.BROKEN])])
-async def test_what_is_not_shown_after_a_stop_condemns_no_copy(stopped: bool, kept: list[QaVerdict]) -> None:
+@pytest.mark.parametrize(("stopped", "expected"), [(True, []), (False, [QaVerdict.BROKEN])])
+async def test_what_is_not_shown_after_a_stop_condemns_no_copy(stopped: bool, expected: list[QaVerdict]) -> None:
     """Playback may have been stopped with the run; the page is left to the next one."""
-    stopping, found = asyncio.Event(), list[QaVerdict]()
+    stopping, verdicts = asyncio.Event(), list[QaVerdict]()
 
     async def check(page: Any) -> CheckOutcome:
         if stopped:
@@ -38,13 +38,13 @@ async def test_what_is_not_shown_after_a_stop_condemns_no_copy(stopped: bool, ke
         cast(PlaybackChecker, SimpleNamespace(check=check)),
         jobs=1,
         clock=SystemClock(),
-        keep=lambda checked: found.append(checked.check.verdict),
+        keep=lambda checked: verdicts.append(checked.check.verdict),
         on_check=lambda _checked, _tally: None,
         tally=CheckRunTally(),
         stop=stopping,
     )
 
-    assert found == kept
+    assert verdicts == expected
 
 
 URL = "https://a.example/"
@@ -79,7 +79,7 @@ PAGE = PageInfo(
     ],
 )
 def test_what_a_copy_is_made_of_breaks_it(url: str, level: str, verdict: QaVerdict) -> None:
-    """What the level does not show and mere evidence is a reason for doubt, what nobody sees is none."""
+    """Parts that the level does not show and mere evidence are a reason for doubt, invisible parts are none."""
     assert judge_losses([LostPart(url, "digest")], PAGE, level) is verdict
 
 

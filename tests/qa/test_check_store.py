@@ -39,12 +39,11 @@ URL = "https://a.example/page"
 
 
 def at(minutes: int) -> datetime:
-    """So many minutes later."""
     return NOW + timedelta(minutes=minutes)
 
 
 def checked(page_id: str = "p1", *, minute: int = 0, **facts: Any) -> CheckedPage:
-    """A check of a page; its score and verdict as given."""
+    """Return a check of a page; `facts` replace its plain values."""
     of_page: dict[str, Any] = {name: facts.pop(name) for name in ("host", "page_class") if name in facts}
     given: dict[str, Any] = {
         "url": URL,
@@ -67,20 +66,20 @@ def keep(store: RegistryStore, *rows: CheckedPage) -> None:
 
 
 def only(store: RegistryStore, page_id: str = "p1") -> CheckedPage:
-    """The one row of the page."""
+    """Return the one row of the page."""
     with store.snapshot() as reader:
         (row,) = find_checks(reader, [page_id])
     return row
 
 
 def judge(store: RegistryStore, verdict: QaVerdict, *, minute: int, page_id: str = "p1") -> bool:
-    """A person's word."""
+    """Record a person's verdict; return False for an unknown capture."""
     with store.writing() as connection:
         return record_review(connection, page_id, "images", verdict, by="Ada", note="why", now=at(minute))
 
 
 def ids(rows: Iterable[CheckedPage]) -> list[str]:
-    """Which pages."""
+    """Return the page ids."""
     return [row.check.page_id for row in rows]
 
 
@@ -106,14 +105,14 @@ def test_a_check_comes_back_as_it_was_kept(store: RegistryStore) -> None:
     """To the last digit of its scores; nobody has judged it, and it is wanted to be repaired."""
     keep(store, FULL)
 
-    found = only(store, "0f3c-91")
+    row = only(store, "0f3c-91")
 
-    assert found.check == FULL.check
-    assert (found.host, found.page_class) == ("a.example", PageClass.NEAR_EMPTY)
-    assert found.verdict is QaVerdict.BROKEN
-    assert found.review is QaVerdict.UNCHECKED
-    assert found.repair is RepairState.WANTED
-    assert found.effective_check == FULL.check
+    assert row.check == FULL.check
+    assert (row.host, row.page_class) == ("a.example", PageClass.NEAR_EMPTY)
+    assert row.verdict is QaVerdict.BROKEN
+    assert row.review is QaVerdict.UNCHECKED
+    assert row.repair is RepairState.WANTED
+    assert row.effective_check == FULL.check
 
 
 def test_what_the_web_says_is_cut_and_cleaned(store: RegistryStore) -> None:
@@ -121,13 +120,13 @@ def test_what_the_web_says_is_cut_and_cleaned(store: RegistryStore) -> None:
     lost = tuple(LostPart("data:\0" + "x" * 5_000, "why\ud800") for _ in range(99))
     keep(store, checked(url="https://a.example/\0\ud800", lost=lost, reason="r\0" * 9_000))
 
-    found = only(store).check
+    check = only(store).check
 
-    assert found.url == "https://a.example/?"
-    assert len(found.lost) == 50
-    assert len(found.lost[0].url) < 2_001
-    assert found.lost[0].reason == "why?"
-    assert len(found.reason) <= 500
+    assert check.url == "https://a.example/?"
+    assert len(check.lost) == 50
+    assert len(check.lost[0].url) < 2_001
+    assert check.lost[0].reason == "why?"
+    assert len(check.reason) <= 500
 
 
 @pytest.mark.parametrize("page_id", ["", "../x", "a/b", "a" * 129, "ä", "a.b"])
@@ -174,8 +173,8 @@ def test_a_persons_word_counts_and_outlives_new_checks(store: RegistryStore) -> 
     assert (row.verdict, row.check.verdict) == (QaVerdict.GOOD, QaVerdict.BROKEN)
     assert (row.reviewed_by, row.reviewed_at, row.note) == ("Ada", at(1), "why")
     assert row.repair is RepairState.NONE
-    said = replace(row.check, verdict=QaVerdict.GOOD, judge=VerdictSource.PERSON, note="why")
-    assert row.effective_check == said
+    reviewed_check = replace(row.check, verdict=QaVerdict.GOOD, judge=VerdictSource.PERSON, note="why")
+    assert row.effective_check == reviewed_check
     assert judge(store, QaVerdict.UNCHECKED, minute=3)
     row = only(store)
     assert (row.verdict, row.effective_check.judge) == (QaVerdict.BROKEN, VerdictSource.MACHINE)
@@ -189,7 +188,7 @@ def test_a_persons_word_on_what_nobody_checked_is_not_kept(store: RegistryStore)
 
 
 def test_a_persons_word_is_never_kept_as_a_machines(sqlite_store: RegistryStore) -> None:
-    """What was read from a WARC would else become a check."""
+    """Otherwise a review that was read from a WARC would become a check."""
     with pytest.raises(InvariantError, match="review"):
         keep(sqlite_store, checked(judge=VerdictSource.PERSON))
 
@@ -232,9 +231,9 @@ def test_captures_of_a_url_are_found_in_any_spelling(store: RegistryStore) -> No
     keep(store, checked("other", url="https://b.example/"))
 
     with store.snapshot() as reader:
-        found = find_checks_of_urls(reader, ["HTTPS://A.example:443/page#top"])
+        rows = find_checks_of_urls(reader, ["HTTPS://A.example:443/page#top"])
 
-    assert ids(found) == ["p21", "p20", "p19"]
+    assert ids(rows) == ["p21", "p20", "p19"]
 
 
 def test_what_was_erased_is_forgotten(store: RegistryStore) -> None:
@@ -324,7 +323,7 @@ def test_a_repair_ends_as_nothing_but_an_end(sqlite_store: RegistryStore) -> Non
 
 
 def _everything() -> list[CheckedPage]:
-    """Pages of all sorts."""
+    """Return checks of pages of all sorts."""
     verdicts = (QaVerdict.GOOD, QaVerdict.BROKEN, QaVerdict.DOUBTFUL, QaVerdict.UNCHECKED)
     faults = ((), (PlaybackFault.LOST,), (PlaybackFault.LOST, PlaybackFault.TEXT), (PlaybackFault.DAMAGED,))
     return [
@@ -342,7 +341,7 @@ def _everything() -> list[CheckedPage]:
 
 
 def _is_wanted(row: CheckedPage, wanted: CheckFilter) -> bool:
-    """The filter in plain words."""
+    """Return whether the row passes the filter, compared field by field."""
     return (
         wanted.verdict in (None, row.verdict)
         and wanted.host in (None, row.host)
@@ -373,10 +372,10 @@ def test_pages_of_any_list_are_the_list_in_its_order(store: RegistryStore, wante
     judge(store, QaVerdict.BROKEN, minute=1, page_id="p00")
     with store.snapshot() as reader:
         rows = find_checks(reader, [f"p{number:02}" for number in range(48)])
-        found: list[CheckedPage] = []
+        listed_rows: list[CheckedPage] = []
         after: CheckPosition | None = None
         while page := list_worst_first(reader, wanted, after, limit=5):
-            found += page
+            listed_rows += page
             after = page[-1].place
         counted = count_by_verdict(reader, wanted)
         bounded = count_by_verdict(reader, wanted, limit=2)
@@ -387,7 +386,7 @@ def test_pages_of_any_list_are_the_list_in_its_order(store: RegistryStore, wante
             before = page[-1].place
 
     expected = sorted((row for row in rows if _is_wanted(row, wanted)), key=lambda row: row.place)
-    assert found == expected
+    assert listed_rows == expected
     assert back == expected[::-1]
     assert sum(counted.values()) == len(expected)
     assert all(count == sum(row.verdict is each for row in expected) for each, count in counted.items())

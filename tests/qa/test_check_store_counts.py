@@ -26,7 +26,7 @@ NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
-    """Of a collection without a registry."""
+    """Return the layout of a collection without a registry."""
     layout = Layout(tmp_path)
     layout.databases.mkdir()
     return layout
@@ -88,7 +88,7 @@ def test_looks_and_repairs_are_counted_in_all_and_by_the_minute(layout: Layout) 
 
 @pytest.mark.parametrize("version", ["0001", "9999"])
 def test_a_registry_of_another_version_is_not_touched(layout: Layout, version: str) -> None:
-    """Who watches may be newer or older than who works."""
+    """The process that reads may be newer or older than the one that writes."""
     with closing(open_registry(layout)) as store:
         with store.writing() as rows:
             rows.execute(text("UPDATE link_version SET version_num = :other"), {"other": version})
@@ -96,8 +96,8 @@ def test_a_registry_of_another_version_is_not_touched(layout: Layout, version: s
         assert counts(layout) is None
 
         with store.reading() as rows:
-            found = rows.execute(text("SELECT version_num FROM link_version")).scalar_one()
-    assert found == version
+            stored_version = rows.execute(text("SELECT version_num FROM link_version")).scalar_one()
+    assert stored_version == version
 
 
 def test_a_registry_that_grows_is_counted_more_seldom(layout: Layout) -> None:

@@ -41,7 +41,7 @@ Check = Callable[..., AbstractAsyncContextManager[PlaybackChecker]]
 
 
 def candidate(url: str, page_id: str, **facts: object) -> SampleCandidate:
-    """The page as the index knows it."""
+    """Return the page as the index knows it."""
     host = url.split("/")[2]
     plain = {"mime": "text/html", "status": 200, "page_class": PageClass.OK}
     return SampleCandidate(page_id, url, url, NOW, timestamp14(NOW), host, **{**plain, **facts})  # type: ignore[arg-type]
@@ -51,7 +51,7 @@ def candidate(url: str, page_id: str, **facts: object) -> SampleCandidate:
 async def checker(
     at: FullSite, browser: Browser, level: Level = Level.IMAGES, replay: str = ""
 ) -> AsyncIterator[PlaybackChecker]:
-    """Checks pages of the collection in that browser."""
+    """Yield a checker of pages of the collection in that browser."""
     origins = ServerOrigins(at.served.front, replay or at.served.replay)
     with (
         ThreadPoolExecutor(2) as pool,
@@ -61,7 +61,7 @@ async def checker(
 
 
 async def check(at: FullSite, browser: Browser, url: str, page_id: str, level: Level = Level.IMAGES) -> CheckOutcome:
-    """One page of it, checked."""
+    """Check one page of the site."""
     async with checker(at, browser, level) as checks:
         return await checks.check(candidate(url, page_id))
 
@@ -76,13 +76,13 @@ async def test_what_is_shown_as_it_was_is_good(full: FullSite, site: str, browse
         notes=("links: 2 of 3.", "glyphs: no font for Thai, boxes are drawn."),
     )
 
-    found = await check(full, browser, f"{site}/", page_id)
+    outcome = await check(full, browser, f"{site}/", page_id)
 
-    assert found.check.verdict is QaVerdict.GOOD, found.check
-    assert found.check.picture is not None
-    assert (found.check.text, found.check.page_id) == (1.0, page_id)
-    assert found.check.reason == "glyphs: no font for Thai, boxes are drawn."
-    assert set(found.pictures) == {"seen", "shown"}
+    assert outcome.check.verdict is QaVerdict.GOOD, outcome.check
+    assert outcome.check.picture is not None
+    assert (outcome.check.text, outcome.check.page_id) == (1.0, page_id)
+    assert outcome.check.reason == "glyphs: no font for Thai, boxes are drawn."
+    assert set(outcome.pictures) == {"seen", "shown"}
 
 
 @pytest.mark.parametrize(
@@ -103,11 +103,11 @@ async def test_a_capture_of_an_unfinished_page_is_no_good_copy(
     html = STYLE.format("green", "A few words")
     page_id = full.builder.page(f"{site}/", html, shot=png("green", SIZE), text="A few words", **facts)
 
-    found = await check(full, browser, f"{site}/", page_id)
+    outcome = await check(full, browser, f"{site}/", page_id)
 
-    assert (found.check.verdict, found.check.faults) == (verdict, (PlaybackFault.UNFINISHED,))
+    assert (outcome.check.verdict, outcome.check.faults) == (verdict, (PlaybackFault.UNFINISHED,))
     (reason,) = (reason for each in facts.values() for reason in each)
-    assert found.check.reason == reason
+    assert outcome.check.reason == reason
 
 
 async def test_a_page_without_a_full_picture_is_held_against_its_view(
@@ -120,10 +120,10 @@ async def test_a_page_without_a_full_picture_is_held_against_its_view(
     page_id = full.builder.page(f"{site}/", html)
     full.builder.artifact(ArtifactKind.VIEW, f"{site}/", png("green", SIZE), mime="image/png", page_id=page_id)
 
-    found = await check(full, browser, f"{site}/", page_id)
+    outcome = await check(full, browser, f"{site}/", page_id)
 
-    assert found.check.verdict is QaVerdict.GOOD
-    assert found.check.picture == 1.0
+    assert outcome.check.verdict is QaVerdict.GOOD
+    assert outcome.check.picture == 1.0
 
 
 async def test_a_page_without_pictures_is_judged_by_its_words(
@@ -160,12 +160,12 @@ async def test_a_damaged_picture_is_a_doubt_and_no_crash(
     page_id = full.builder.page(f"{site}/", STYLE.format("green", "Words"), text="Words")
     full.builder.artifact(ArtifactKind.FULL_PAGE, f"{site}/", shot, mime="image/png", page_id=page_id)
 
-    found = await check(full, browser, f"{site}/", page_id)
+    outcome = await check(full, browser, f"{site}/", page_id)
 
-    assert found.check.verdict is QaVerdict.DOUBTFUL
-    assert found.check.faults == (PlaybackFault.DAMAGED,)
-    assert [each.url for each in found.check.lost] == [f"urn:fullPage:{site}/"]
-    assert found.check.text == 1.0
+    assert outcome.check.verdict is QaVerdict.DOUBTFUL
+    assert outcome.check.faults == (PlaybackFault.DAMAGED,)
+    assert [each.url for each in outcome.check.lost] == [f"urn:fullPage:{site}/"]
+    assert outcome.check.text == 1.0
 
 
 @pytest.mark.parametrize("effect", list(TakedownEffect))
@@ -187,13 +187,13 @@ async def test_nothing_of_what_was_taken_down_is_looked_at_or_kept(
         with closing(open_decisions(full.builder.layout)) as decisions:
             takedowns.add_takedowns(decisions, [taken])
 
-        found = await check(full, browser, url, page_id)
-        store_check(store, tmp_path, found, now=CLOCK.now())
+        outcome = await check(full, browser, url, page_id)
+        store_check(store, tmp_path, outcome, now=CLOCK.now())
 
     assert before.check.verdict is QaVerdict.BROKEN
-    assert (found.check.verdict, found.is_withheld) == (QaVerdict.UNCHECKED, True)
-    assert found.check.reason == "Taken down: it is not shown."
-    assert not found.pictures
+    assert (outcome.check.verdict, outcome.is_withheld) == (QaVerdict.UNCHECKED, True)
+    assert outcome.check.reason == "Taken down: it is not shown."
+    assert not outcome.pictures
     assert not list(tmp_path.rglob("*.webp"))
 
 
@@ -209,7 +209,7 @@ async def test_the_pictures_of_a_page_go_when_it_is_good_again(
     with closing(open_registry(full.builder.layout, "")) as store:
         broken = await check(full, browser, url, page_id)
         store_check(store, tmp_path, broken, now=CLOCK.now())
-        kept = {path.name for path in tmp_path.rglob("*.webp")}
+        picture_names = {path.name for path in tmp_path.rglob("*.webp")}
         full.builder.response(f"{site}/drawing.png", drawing(), mime="image/png")
         good = await check(full, browser, url, page_id)
         store_check(store, tmp_path, good, now=CLOCK.now())
@@ -217,7 +217,7 @@ async def test_the_pictures_of_a_page_go_when_it_is_good_again(
             rows = find_checks(reader, [page_id])
 
     assert broken.check.verdict is QaVerdict.BROKEN
-    assert kept >= {Path(picture_name(page_id, "images", "seen")).name}
+    assert picture_names >= {Path(picture_name(page_id, "images", "seen")).name}
     assert [each.verdict for each in rows] == [QaVerdict.GOOD]
     assert not list(tmp_path.rglob("*.webp"))
 
@@ -230,11 +230,11 @@ async def test_a_copy_that_playback_cannot_show_is_broken(
     """With the status that a reader gets; what was seen at capture is there to be looked at."""
     page_id = full.builder.page(f"{site}/", None, shot=png("green", SIZE))
 
-    found = await check(full, browser, f"{site}/", page_id)
+    outcome = await check(full, browser, f"{site}/", page_id)
 
-    assert (found.check.verdict, found.check.faults) == (QaVerdict.BROKEN, (PlaybackFault.NOT_SHOWN,))
-    assert found.check.reason == "Playback answered with status 404."
-    assert (found.check.score, set(found.pictures)) == (0.0, {"seen"})
+    assert (outcome.check.verdict, outcome.check.faults) == (QaVerdict.BROKEN, (PlaybackFault.NOT_SHOWN,))
+    assert outcome.check.reason == "Playback answered with status 404."
+    assert (outcome.check.score, set(outcome.pictures)) == (0.0, {"seen"})
 
 
 async def test_a_challenge_is_compared_like_any_page(
@@ -247,9 +247,9 @@ async def test_a_challenge_is_compared_like_any_page(
         f"{site}/", STYLE.format("green", ""), shot=png("green", SIZE), page_class=PageClass.CHALLENGE
     )
 
-    found = await check(full, browser, f"{site}/", page_id)
+    outcome = await check(full, browser, f"{site}/", page_id)
 
-    assert found.check.verdict is QaVerdict.GOOD
+    assert outcome.check.verdict is QaVerdict.GOOD
 
 
 async def test_a_file_is_not_looked_at(full: FullSite, site: str, browser: Browser) -> None:  # noqa: F811
@@ -260,9 +260,9 @@ async def test_a_file_is_not_looked_at(full: FullSite, site: str, browser: Brows
 
     before = browser.visits
     async with checker(full, browser) as checks:
-        found = await checks.check(candidate(url, page_id, mime="application/pdf"))
+        outcome = await checks.check(candidate(url, page_id, mime="application/pdf"))
 
-    assert found.check.verdict is QaVerdict.GOOD
+    assert outcome.check.verdict is QaVerdict.GOOD
     assert browser.visits == before
 
 
@@ -276,10 +276,10 @@ async def test_at_a_lower_level_only_words_count(
         f"{site}/", STYLE.format("green", "A few words"), shot=png("red", SIZE), text="A few words"
     )
 
-    found = await check(full, browser, f"{site}/", page_id, Level.TEXT)
+    outcome = await check(full, browser, f"{site}/", page_id, Level.TEXT)
 
-    assert (found.check.verdict, found.check.picture) == (QaVerdict.GOOD, None)
-    assert found.check.level == "text"
+    assert (outcome.check.verdict, outcome.check.picture) == (QaVerdict.GOOD, None)
+    assert outcome.check.level == "text"
 
 
 async def test_what_the_rules_do_not_show_is_not_looked_at(
@@ -291,10 +291,10 @@ async def test_what_the_rules_do_not_show_is_not_looked_at(
     page_id = full.builder.page(f"{site}/", STYLE.format("red", ""), shot=png("green", SIZE))
     decide(full.builder.layout, Level.HTML, link=f"{site}/")
 
-    found = await check(full, browser, f"{site}/", page_id)
+    outcome = await check(full, browser, f"{site}/", page_id)
 
-    assert found.is_withheld
-    assert found.check.reason == "The level rules allow at most html."
+    assert outcome.is_withheld
+    assert outcome.check.reason == "The level rules allow at most html."
 
 
 async def test_a_copy_in_full_is_looked_at_in_its_frame(
@@ -311,11 +311,11 @@ async def test_a_copy_in_full_is_looked_at_in_its_frame(
     full.builder.artifact(ArtifactKind.VIEW, f"{site}/", png("green", SIZE), mime="image/png", page_id=page_id)
     full.builder.artifact(ArtifactKind.TEXT, f"{site}/", b"Made by a script", mime="text/plain", page_id=page_id)
 
-    found = await check(full, browser, f"{site}/", page_id, Level.FULL)
+    outcome = await check(full, browser, f"{site}/", page_id, Level.FULL)
 
-    assert found.check.verdict is QaVerdict.GOOD, found.check
-    assert found.check.picture is not None
-    assert found.check.picture > 0.9
+    assert outcome.check.verdict is QaVerdict.GOOD, outcome.check
+    assert outcome.check.picture is not None
+    assert outcome.check.picture > 0.9
 
 
 async def test_a_playback_that_is_gone_condemns_no_copy(
@@ -356,9 +356,9 @@ async def test_a_part_that_playback_does_not_give_is_told_by_its_status(
         values = (f"{site}/down.png", "", TakedownEffect.BLOCK, "", "", "test", NOW, None)
         takedowns.add_takedowns(decisions, [Takedown(0, TakedownKind.URL, *values)])
 
-    found = await check(full, browser, f"{site}/", page_id)
+    outcome = await check(full, browser, f"{site}/", page_id)
 
-    assert {each.url: each.reason for each in found.check.lost} == {
+    assert {each.url: each.reason for each in outcome.check.lost} == {
         f"{site}/large.css": "status: 404, too large",
         f"{site}/odd.png": "status: 404",
         f"{site}/gone.png": "status: 404",

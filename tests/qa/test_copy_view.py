@@ -22,15 +22,15 @@ CLOCK = SystemClock()
 PAGE = PageInfo("p", "https://a.example/", "https://a.example/", "", VisitOutcome.COMPLETE)
 
 
-def size_of(found: CopyView) -> tuple[int, int]:
-    """The picture's."""
-    assert found.picture is not None
-    with Image.open(io.BytesIO(found.picture)) as image:
+def size_of(view: CopyView) -> tuple[int, int]:
+    """Return the size of the view's picture in pixels."""
+    assert view.picture is not None
+    with Image.open(io.BytesIO(view.picture)) as image:
         return image.size
 
 
 def of_host(host: str, path: str = "/") -> CopyAddress:
-    """A page of one of our servers."""
+    """Return the address of a page of one of our servers."""
     return CopyAddress(f"http://{host}{path}", (host,))
 
 
@@ -50,16 +50,16 @@ async def test_a_look_tells_picture_text_and_requests(
     path = memento_path(Memento(timestamp, MementoModifier.VERY, f"{site}/"))
     host = archived.replay.origin.removeprefix("http://")
 
-    found = await view_copy(browser, of_host(host, path), PageScreen(), clock=CLOCK)
+    view = await view_copy(browser, of_host(host, path), PageScreen(), clock=CLOCK)
 
-    assert (found.reason, found.status) == ("", 200)
-    assert (found.text or "").strip() == "Seen"
-    width, height = size_of(found)
+    assert (view.reason, view.status) == ("", 200)
+    assert (view.text or "").strip() == "Seen"
+    width, height = size_of(view)
     assert width == 1280
     assert 2000 < height < 2400
-    asked = {each.url.rpartition("/")[2]: each for each in found.requests}
-    assert asked["here.png"].status == 200
-    assert asked["gone.png"].failed
+    request_by_name = {each.url.rpartition("/")[2]: each for each in view.requests}
+    assert request_by_name["here.png"].status == 200
+    assert request_by_name["gone.png"].failed
 
 
 @in_session
@@ -71,9 +71,9 @@ async def test_words_of_drawings_count_as_text(browser: Browser) -> None:
         await answer(writer, f"<!DOCTYPE html><p>Seen{shown}<span hidden>{shown}</span><img alt=No>")
 
     async with listening(serve) as host:
-        found = await view_copy(browser, of_host(host), PageScreen(), clock=CLOCK)
+        view = await view_copy(browser, of_host(host), PageScreen(), clock=CLOCK)
 
-    assert (found.text or "").split() == ["Seen", "In", "the", "drawing"]
+    assert (view.text or "").split() == ["Seen", "In", "the", "drawing"]
 
 
 @in_session
@@ -86,9 +86,9 @@ async def test_what_stands_in_frames_far_below_is_pictured(browser: Browser) -> 
         await answer(writer, f"<!DOCTYPE html><body style='margin:0'>{far}{frame}{far}{frame}")
 
     async with listening(serve) as host:
-        found = await view_copy(browser, of_host(host), PageScreen(), clock=CLOCK)
-    assert found.picture is not None
-    with Image.open(io.BytesIO(found.picture)) as image:
+        view = await view_copy(browser, of_host(host), PageScreen(), clock=CLOCK)
+    assert view.picture is not None
+    with Image.open(io.BytesIO(view.picture)) as image:
         picture = image.convert("RGB")
     red = [y for y in range(picture.height) if picture.getpixel((20, y)) == (255, 0, 0)]
 
@@ -114,8 +114,8 @@ async def test_a_framed_copy_is_seen_after_the_behaviours_of_its_capture(browser
         unopened = await view_copy(browser, address, PageScreen(), clock=CLOCK, behaviours=idle)
         after = await view_copy(browser, address, PageScreen(), clock=CLOCK, behaviours=done)
 
-    for found in (before, unopened):
-        assert (found.text or "").split() == ["How", "long", "Load", "more"]
+    for view in (before, unopened):
+        assert (view.text or "").split() == ["How", "long", "Load", "more"]
     assert (after.text or "").split() == ["How", "long", "120", "metres", "Load", "more"]
     assert "more" in after.timings
 
@@ -134,13 +134,13 @@ async def test_the_screen_is_that_of_the_capture(browser: Browser) -> None:
 
     phone = PageScreen(412, 915, 2.0, mobile=True, colour_scheme="dark")
     async with listening(serve) as host:
-        found = await view_copy(browser, of_host(host), phone, clock=CLOCK)
+        view = await view_copy(browser, of_host(host), phone, clock=CLOCK)
         hidden = replace(phone, css=".banner { display: none !important }")
         bare = await view_copy(browser, of_host(host), hidden, clock=CLOCK)
 
-    assert size_of(found) == (824, 1830)
-    assert found.picture is not None
-    with Image.open(io.BytesIO(found.picture)) as image:
+    assert size_of(view) == (824, 1830)
+    assert view.picture is not None
+    with Image.open(io.BytesIO(view.picture)) as image:
         assert image.convert("RGB").getpixel((800, 1800)) == (0, 0, 0)
     assert bare.picture is not None
     with Image.open(io.BytesIO(bare.picture)) as image:
@@ -148,7 +148,7 @@ async def test_the_screen_is_that_of_the_capture(browser: Browser) -> None:
 
 
 def test_the_screen_of_an_old_manifest_is_guessed_from_its_view() -> None:
-    """Which says nothing of it but the sizes of its pictures."""
+    """An old manifest says nothing of it but the sizes of its pictures."""
     phone = replace(PAGE, pictures=(PagePicture("view", 824, 1830),))
     wide = replace(PAGE, pictures=(PagePicture("view", 1920, 1080),))
 
@@ -159,7 +159,7 @@ def test_the_screen_of_an_old_manifest_is_guessed_from_its_view() -> None:
 
 
 def test_a_picture_that_was_cut_is_compared_with_one_cut_at_the_same_place() -> None:
-    """What lies below was not kept, so it cannot be lost."""
+    """The part below was not stored, so it cannot be lost."""
     cut = replace(PAGE, pictures=(PagePicture("fullPage", 824, 6_000, cut_from=20_000),))
 
     assert picture_height_limit(cut, PageScreen(412, 915, 2.0)) == 3_000
@@ -177,10 +177,10 @@ def test_a_picture_that_is_taller_than_usual_is_looked_at_whole() -> None:
 @in_session
 async def test_a_copy_reaches_no_other_host(browser: Browser) -> None:
     """Whatever slips through the sanitiser: pictures, scripts, sockets, frames, redirects, other tabs."""
-    asked: list[str] = []
+    targets: list[str] = []
 
     async def other(target: str, writer: asyncio.StreamWriter) -> None:
-        asked.append(target)
+        targets.append(target)
         await answer(writer, "elsewhere")
 
     async with listening(other) as elsewhere:
@@ -203,11 +203,11 @@ async def test_a_copy_reaches_no_other_host(browser: Browser) -> None:
             )
 
         async with listening(serve) as host:
-            found = await view_copy(browser, of_host(host), PageScreen(), clock=CLOCK, timeout_s=60.0, settle_s=2.0)
+            view = await view_copy(browser, of_host(host), PageScreen(), clock=CLOCK, timeout_s=60.0, settle_s=2.0)
 
-    assert "Seen" in (found.text or "")
-    assert len(found.requests) > 4, "they were tried"
-    assert asked == []
+    assert "Seen" in (view.text or "")
+    assert len(view.requests) > 4, "they were tried"
+    assert targets == []
 
 
 @in_session
@@ -233,7 +233,7 @@ async def test_a_copy_that_never_comes_is_given_up(browser: Browser) -> None:
 
 @in_session
 async def test_an_endless_part_does_not_hold_a_look(browser: Browser) -> None:
-    """What else there is, is seen."""
+    """All other parts of the page are shown."""
     over = asyncio.Event()
 
     async def serve(target: str, writer: asyncio.StreamWriter) -> None:
@@ -245,13 +245,13 @@ async def test_an_endless_part_does_not_hold_a_look(browser: Browser) -> None:
             await answer(writer, "<p>Seen<img src=/endless>")
 
     async with listening(serve) as host:
-        found = await view_copy(browser, of_host(host), PageScreen(), clock=CLOCK, timeout_s=60.0, settle_s=2.0)
+        view = await view_copy(browser, of_host(host), PageScreen(), clock=CLOCK, timeout_s=60.0, settle_s=2.0)
         over.set()
 
-    assert found.reason == ""
-    assert (found.text or "").strip() == "Seen"
-    assert size_of(found) == (1280, 800)
-    assert found.restless, "it is told that it did not come to rest"
+    assert view.reason == ""
+    assert (view.text or "").strip() == "Seen"
+    assert size_of(view) == (1280, 800)
+    assert view.restless, "it is told that it did not come to rest"
 
 
 @in_session
@@ -262,8 +262,8 @@ async def test_an_error_in_the_place_of_the_copy_is_told(browser: Browser) -> No
         await answer(writer, "No such copy", status="404 Not Found")
 
     async with listening(serve) as host:
-        found = await view_copy(browser, of_host(host), PageScreen(), clock=CLOCK)
+        view = await view_copy(browser, of_host(host), PageScreen(), clock=CLOCK)
     gone = await view_copy(browser, of_host(host), PageScreen(), clock=CLOCK)
 
-    assert (found.reason, found.status) == ("Playback answered with status 404.", 404)
+    assert (view.reason, view.status) == ("Playback answered with status 404.", 404)
     assert gone.reason == "No copy was served: net::ERR_CONNECTION_REFUSED."

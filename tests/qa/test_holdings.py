@@ -34,7 +34,7 @@ _digests = st.sampled_from(["", "sha256:" + "0" * 64, "sha1:x", "\x00"])
 
 @pytest.fixture(scope="module")
 def archived(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A gallery, archived twice: the second time all but the page itself are revisits."""
+    """Archive a gallery twice: the second time all but the page itself are revisits."""
     folder = tmp_path_factory.mktemp("archived")
     groups = {"politeness": {"visits_per_host": 1}, "visit": {"shared_pages": 1}}
     weboid = WeboidRunner(folder, profile_for(web, folder / "profile.toml", **groups))
@@ -45,7 +45,7 @@ def archived(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def layout(archived: Path, tmp_path: Path) -> Layout:
-    """A copy of it, to be damaged."""
+    """Return a copy of the archived collection, to be damaged."""
     return Layout(Path(shutil.copytree(archived, tmp_path / "collection")))
 
 
@@ -78,7 +78,7 @@ def planted(layout: Layout, takes: Callable[[Record], bool], change: Callable[[R
 
 
 def gone(_record: Record) -> None:
-    """The record is left out."""
+    """Leave the record out."""
 
 
 @pytest.mark.browser
@@ -96,7 +96,7 @@ def test_all_that_was_archived_is_held(layout: Layout, url: str) -> None:
 @pytest.mark.browser
 @pytest.mark.proxy
 @pytest.mark.parametrize(
-    ("kind", "uri", "change", "told"),
+    ("kind", "uri", "change", "reason"),
     [
         pytest.param("response", SHEET, gone, "missing: index", id="a style sheet left out"),
         pytest.param("response", PICTURE, lambda record: _mirrored(record.payload), "digest", id="a picture exchanged"),
@@ -113,13 +113,13 @@ def test_all_that_was_archived_is_held(layout: Layout, url: str) -> None:
     ],
 )
 def test_a_planted_fault_is_found(
-    layout: Layout, kind: str, uri: str, change: Callable[[Record], bytes | None], told: str
+    layout: Layout, kind: str, uri: str, change: Callable[[Record], bytes | None], reason: str
 ) -> None:
-    """What is gone or was exchanged is told, by its URL, and nothing else is."""
+    """A part that is gone or was replaced is reported by its URL, and nothing else is."""
     page = manifest(layout, FIRST)
     planted(layout, lambda record: (record.kind, record.uri, record.page_id) == (kind, uri, page.page_id), change)
 
-    assert lost_of(layout, FIRST, page) == (LostPart(uri, told),)
+    assert lost_of(layout, FIRST, page) == (LostPart(uri, reason),)
 
 
 @pytest.mark.browser
@@ -182,7 +182,7 @@ def test_what_was_taken_down_may_be_gone(layout: Layout) -> None:
 @pytest.mark.browser
 @pytest.mark.proxy
 def test_a_page_is_not_read_beyond_its_limits(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is beyond is looked up at most: that its file is gone is not seen."""
+    """Parts beyond them are looked up at most: that their file is gone is not noticed."""
     page = manifest(layout, FIRST)
     for row in rows_of(layout)(page.page_id):
         (layout.archive / row.filename).unlink(missing_ok=True)
@@ -221,10 +221,10 @@ def test_an_index_that_lies_harms_nobody(rows: list[HoldingsRow], digest: str) -
         artifacts=("dom", "hologram"),
         text_digest=text_digest(b"words"),
     )  # fmt: skip
-    found = HoldingsVerifier(Layout(Path("/nonexistent")), lambda _: rows).check(page)
+    lost_parts = HoldingsVerifier(Layout(Path("/nonexistent")), lambda _: rows).check(page)
 
-    assert len(found) <= 2
-    assert all(each.reason for each in found)
+    assert len(lost_parts) <= 2
+    assert all(each.reason for each in lost_parts)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def page(number: int, like: PageInfo = PAGE) -> PageInfo:
 
 
 def taken(backlog: CheckBacklog) -> list[str]:
-    """All that waits, in its order."""
+    """Take all that waits; return the page ids in order."""
     return [backlog.take().page_id for _ in range(len(backlog))]
 
 

@@ -36,7 +36,7 @@ STYLE = "<!DOCTYPE html><body style='margin:0'><div style='height:800px;backgrou
 
 
 def candidate(url: str, page_id: str, **facts: object) -> SampleCandidate:
-    """The page as the index knows it."""
+    """Return the page as the index knows it."""
     host = url.split("/")[2]
     plain = {"mime": "text/html", "status": 200, "page_class": PageClass.OK}
     return SampleCandidate(page_id, url, url, NOW, timestamp14(NOW), host, **{**plain, **facts})  # type: ignore[arg-type]
@@ -65,9 +65,9 @@ async def test_a_browser_that_dies_costs_one_look(full: FullSite, site: str) -> 
     ):
         await browsers.start()
         try:
-            found = await PlaybackChecker(playback, lend, pool, CLOCK).check(candidate(f"{site}/", page_id))
+            outcome = await PlaybackChecker(playback, lend, pool, CLOCK).check(candidate(f"{site}/", page_id))
         finally:
             await browsers.stop()
 
-    assert found.check.verdict is QaVerdict.GOOD
+    assert outcome.check.verdict is QaVerdict.GOOD
     assert len(set(lent)) == 2

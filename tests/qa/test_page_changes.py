@@ -21,7 +21,7 @@ URL = "https://cape.example/"
 
 
 def drawn(*boxes: tuple[int, int, int, int], ink: str = "#203060", size: int = 320) -> bytes:
-    """A picture with lines of text as bars, and boxes."""
+    """Return a picture with lines of text as bars, and boxes."""
     image = Image.new("RGB", (size, size), "white")
     pen = ImageDraw.Draw(image)
     for row in range(20, size - 20, 24):
@@ -35,7 +35,7 @@ def drawn(*boxes: tuple[int, int, int, int], ink: str = "#203060", size: int = 3
 
 
 def other_picture() -> bytes:
-    """Nothing in common with `drawn`."""
+    """Return a picture that has nothing in common with `drawn`."""
     image = Image.new("RGB", (320, 320), "#102030")
     pen = ImageDraw.Draw(image)
     for place in range(0, 300, 9):
@@ -92,9 +92,9 @@ SEED = drawn()
 )
 def test_a_page_is_told_what_became_of_it(then: PageSnapshot, now: PageSnapshot, drift: PageDrift) -> None:
     """One word for what happened, by the words first, then the picture."""
-    found = compare_snapshots(then, now)
+    changes = compare_snapshots(then, now)
 
-    assert (found.drift, bool(found.reason)) == (drift, drift is not PageDrift.UNCHANGED), found
+    assert (changes.drift, bool(changes.reason)) == (drift, drift is not PageDrift.UNCHANGED), changes
 
 
 def test_the_reason_names_what_was_seen() -> None:
@@ -106,18 +106,18 @@ def test_the_reason_names_what_was_seen() -> None:
 
 
 def test_links_and_parts_are_told_by_name() -> None:
-    """Which are new, which are gone, how many stayed; long lists are cut and counted."""
+    """New and removed ones are listed, kept ones counted; long lists are cut and counted."""
     many = frozenset(f"{URL}{number:04}" for number in range(MOST_NAMED + 5))
     then = seen(outlinks=frozenset({"a", "b"}), parts=many)
     now = later(outlinks=frozenset({"b", "c"}), parts=frozenset())
 
-    found = compare_snapshots(then, now)
+    changes = compare_snapshots(then, now)
 
-    assert found.links is not None
-    assert found.parts is not None
-    assert (found.links.added, found.links.removed, found.links.kept_count) == (("c",), ("a",), 1)
-    assert (len(found.parts.removed), found.parts.removed_count) == (MOST_NAMED, MOST_NAMED + 5)
-    assert found.parts.removed == tuple(sorted(many)[:MOST_NAMED])
+    assert changes.links is not None
+    assert changes.parts is not None
+    assert (changes.links.added, changes.links.removed, changes.links.kept_count) == (("c",), ("a",), 1)
+    assert (len(changes.parts.removed), changes.parts.removed_count) == (MOST_NAMED, MOST_NAMED + 5)
+    assert changes.parts.removed == tuple(sorted(many)[:MOST_NAMED])
     assert compare_snapshots(then, later()).links is None
 
 
@@ -156,9 +156,9 @@ def test_any_two_sights_can_be_compared(
     """Whatever a site sent; and nothing ever drifts from itself."""
     then = seen(one, "Cape", outlinks=links, picture=picture)
     now = later(other, title, page_class=page_class, parts=links, picture=picture)
-    found = compare_snapshots(then, now)
+    changes = compare_snapshots(then, now)
 
-    assert -1 <= found.distance < 7
-    assert changes_as_json(found, then, now)["drift"] == found.drift
+    assert -1 <= changes.distance < 7
+    assert changes_as_json(changes, then, now)["drift"] == changes.drift
     same = compare_snapshots(now, replace(now, captured_at=NOW))
     assert same.drift in (PageDrift.UNCHANGED, PageDrift.UNKNOWN)

@@ -30,7 +30,7 @@ sides = st.builds(
 
 
 def offered(old: CaptureSide, new: CaptureSide, choice: RepairOutcome) -> str:
-    """The capture that readers are offered after the choice was written down."""
+    """Return the capture, "old" or "new", that readers are offered after the choice was recorded."""
     if choice.state is RepairState.DONE_BETTER:
         old = replace(old, check=replace(old.check, better="new"))
     if choice.old_stays:
@@ -128,7 +128,7 @@ def test_what_stands_at_the_url_now_is_not_offered_for_the_page(drift: PageDrift
 
 
 def test_another_page_is_better_than_a_copy_that_shows_nothing() -> None:
-    """Where the words are gone there is nothing to keep."""
+    """A copy without words has nothing to keep."""
     old, new = side(replace(OLD, text=0.0)), side(replace(NEW, verdict=QaVerdict.GOOD, score=1.0))
 
     assert choose_capture(old, new, PageChanges(PageDrift.OTHER_PAGE)).state is RepairState.DONE_BETTER
@@ -159,14 +159,14 @@ def test_what_a_person_calls_bad_needs_no_second_word() -> None:
 def test_what_is_said_is_what_readers_get(old: CaptureSide, new: CaptureSide) -> None:
     """Better: the new one is offered. Not better: never a worse one than before."""
     choice = choose_capture(old, new)
-    found = offered(old, new, choice)
+    offered_side = offered(old, new, choice)
 
     if choice.state is RepairState.DONE_BETTER:
-        assert found == "new"
+        assert offered_side == "new"
     elif choice.state is RepairState.FAILED:
         assert new.page_class is PageClass.CHALLENGE
     elif (new.rank, new.check.verdict) != (old.rank, old.check.verdict) or new.check.verdict is QaVerdict.BROKEN:
-        assert found == "old"
+        assert offered_side == "old"
     assert choice.reason.endswith(".")
 
 

@@ -54,7 +54,7 @@ class RepairHarness:
         self.store = store
         self.manifests: dict[str, PageInfo] = {}
         self.shown: dict[str, tuple[QaVerdict, float]] = {}
-        self.told: list[PageRepaired] = []
+        self.repaired: list[PageRepaired] = []
         self.withheld: set[str] = set()
         self.became: dict[tuple[str, str], PageChanges] = {}
         self.checks = 0
@@ -68,27 +68,27 @@ class RepairHarness:
             {"images"},
             self.withheld.__contains__,
             self,
-            self.told.append,
+            self.repaired.append,
             reach_s=0.0,
             became=lambda old, new: self.became.get((old, new)),
         )
 
     def now(self) -> datetime:
-        """The time goes on with each look."""
+        """Return the time, which advances by a second with each call."""
         self._seconds += 1
         return NOW + timedelta(seconds=self._seconds)
 
     def monotonic(self) -> float:
-        """The seconds."""
+        """Return the seconds that have passed."""
         return self._seconds
 
     async def check(self, page: PageInfo, level: str) -> CheckedPage:
         """Find what is to be found, and keep it."""
         self.checks += 1
         verdict, score = self.shown[page.page_id]
-        return self.found(page.page_id, page.url, verdict, score, page.page_class, level)
+        return self.store_check(page.page_id, page.url, verdict, score, page.page_class, level)
 
-    def found(
+    def store_check(
         self,
         page_id: str,
         url: str = URL,
@@ -97,7 +97,7 @@ class RepairHarness:
         page_class: PageClass = PageClass.OK,
         level: str = "images",
     ) -> CheckedPage:
-        """A check's row, kept."""
+        """Store a check; return its row."""
         now = self.now()
         faults = (PlaybackFault.LOST,) if verdict is QaVerdict.BROKEN else ()
         check = PlaybackCheck(
@@ -110,13 +110,13 @@ class RepairHarness:
         return self.row(page_id)
 
     def row(self, page_id: str) -> CheckedPage:
-        """What the registry says."""
+        """Return the page's check in the registry."""
         with self.store.reading() as rows:
-            (found,) = find_checks(rows, [page_id])
-        return found
+            (row,) = find_checks(rows, [page_id])
+        return row
 
     def item(self, url: str = URL) -> ItemRecord:
-        """What the frontier says."""
+        """Return the URL's item in the frontier."""
         record = self.frontier.find(url)
         assert record is not None
         return record
@@ -142,16 +142,16 @@ class RepairHarness:
         return item.id
 
     def captured(self, url: str = URL, **facts: Any) -> str:
-        """A page that was archived, and whose copy is broken."""
+        """Archive a page whose copy is broken; return its id."""
         self.frontier.add([NewItem(url, hops=2, via="https://a.example/")], now=self.now())
         page_id = self.visit(**facts)
-        self.found(page_id, url)
+        self.store_check(page_id, url)
         return page_id
 
 
 @pytest.fixture
 def workshop(new_place: NewPlace, tmp_path: Path) -> Iterator[RepairHarness]:
-    """With every implementation of the frontier."""
+    """Yield repairs with every implementation of the frontier."""
     politeness = PolitenessSettings(min_delay_s=0.0, max_delay_s=0.0)
     store = open_registry(Layout(tmp_path))
     with new_place().open(politeness) as frontier:
@@ -179,7 +179,7 @@ async def test_what_is_broken_is_captured_again_and_the_better_one_is_known(work
     assert row.check.better == new
     assert "Captured again, and better" in row.check.reason
     assert read_repairs(workshop.frontier) == {}
-    assert [each.state for each in workshop.told] == ["done-better"]
+    assert [each.state for each in workshop.repaired] == ["done-better"]
 
 
 async def test_a_page_that_became_another_is_not_offered_in_its_place(workshop: RepairHarness) -> None:
@@ -192,7 +192,7 @@ async def test_a_page_that_became_another_is_not_offered_in_its_place(workshop: 
 
     assert workshop.row(old).repair is RepairState.DONE_NOT_BETTER
     assert workshop.row(new).check.better == old
-    assert "another page" in workshop.told[0].reason
+    assert "another page" in workshop.repaired[0].reason
 
 
 async def test_a_capture_is_repaired_once(workshop: RepairHarness) -> None:
@@ -201,7 +201,7 @@ async def test_a_capture_is_repaired_once(workshop: RepairHarness) -> None:
     await workshop.repairs.begin(10)
     workshop.visit(verdict=QaVerdict.BROKEN, score=0.3)
     await workshop.repairs.finish()
-    workshop.found(old)
+    workshop.store_check(old)
 
     assert await workshop.repairs.begin(10) == 0
 
@@ -242,8 +242,8 @@ async def test_where_the_site_gives_nothing_better_the_old_capture_stays(
 
     row = workshop.row(old)
     assert (row.repair, row.check.better) == (state, "")
-    assert facts.get("reason", "") in workshop.told[0].reason
-    assert workshop.told[0].reason in row.check.reason
+    assert facts.get("reason", "") in workshop.repaired[0].reason
+    assert workshop.repaired[0].reason in row.check.reason
 
 
 async def test_a_visit_that_a_rule_refused_ends_the_repair(workshop: RepairHarness) -> None:
@@ -256,7 +256,7 @@ async def test_a_visit_that_a_rule_refused_ends_the_repair(workshop: RepairHarne
     await workshop.repairs.finish()
 
     assert workshop.row(old).repair is RepairState.FAILED
-    assert "robots: / is disallowed" in workshop.told[0].reason
+    assert "robots: / is disallowed" in workshop.repaired[0].reason
 
 
 async def test_a_repair_whose_visit_is_to_come_stays_begun(workshop: RepairHarness) -> None:
@@ -273,7 +273,7 @@ async def test_two_broken_captures_of_a_url_share_a_visit(workshop: RepairHarnes
     first = workshop.captured()
     workshop.frontier.add([NewItem(URL)], now=workshop.now(), again=timedelta(0))
     second = workshop.visit()
-    workshop.found(second)
+    workshop.store_check(second)
 
     assert await workshop.repairs.begin(10) == 2
     new = workshop.visit()  # of both
@@ -286,7 +286,7 @@ async def test_two_broken_captures_of_a_url_share_a_visit(workshop: RepairHarnes
 async def test_a_person_says_what_is_to_be_captured_again(workshop: RepairHarness) -> None:
     """By calling a copy bad that the machine finds good, or by asking for it, tried before or not."""
     page_id = workshop.captured()
-    workshop.found(page_id, verdict=QaVerdict.GOOD, score=1.0)
+    workshop.store_check(page_id, verdict=QaVerdict.GOOD, score=1.0)
     assert workshop.repairs.wanted(10) == []
 
     with workshop.store.writing() as rows:
@@ -356,7 +356,7 @@ async def test_two_who_finish_a_repair_tell_it_once(workshop: RepairHarness) -> 
     workshop.repairs._end(begun, choice)
     workshop.repairs._end(begun, choice)
 
-    assert len(workshop.told) == 1
+    assert len(workshop.repaired) == 1
     assert workshop.row(old).check.reason == "Better."
 
 
@@ -388,7 +388,7 @@ async def test_who_claims_a_repair_has_had_the_time_to_know_it(
 
 async def test_what_is_no_web_address_cannot_be_repaired(workshop: RepairHarness) -> None:
     """An index may hold anything."""
-    workshop.found("p", "urn:uuid:1")
+    workshop.store_check("p", "urn:uuid:1")
 
     await workshop.repairs.begin(10)
 

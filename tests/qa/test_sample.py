@@ -16,7 +16,7 @@ NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
 
 def page(number: int, host: str = "a.example", **facts: object) -> SampleCandidate:
-    """An ordinary page of a host that was checked before."""
+    """Return an ordinary page of a host that was checked before."""
     plain = SampleCandidate(
         f"{number:08}", f"https://{host}/{number}", f"https://{host}/{number}", NOW,
         "20261122000000", host, host_checked=True, page_class=PageClass.OK,
@@ -25,7 +25,7 @@ def page(number: int, host: str = "a.example", **facts: object) -> SampleCandida
 
 
 def drawn(pages: Iterable[SampleCandidate], size: int, seed: int = 1) -> list[SampledPage]:
-    """A sample of them."""
+    """Draw a sample of the pages."""
     sample = WeightedSample(size, Random(seed))
     for each in pages:
         sample.add(each)

@@ -42,7 +42,7 @@ class SampleIndexBuilder:
     def page(
         self, url: str, *, at: datetime = NOW, outcome: VisitOutcome = VisitOutcome.COMPLETE, size: int = 1_000
     ) -> str:
-        """A page; its identifier."""
+        """Add a page; return its id."""
         page_id = f"{abs(hash((url, at))):x}"
         about = PageInfo(page_id, url, url, warc_date(at), outcome, mime="text/html")
         about = replace(about, status=200, page_class=PageClass.OK, stored_bytes=size)
@@ -50,7 +50,7 @@ class SampleIndexBuilder:
         return page_id
 
     def check(self, page_id: str, engine: str = WANTED.engine) -> None:
-        """A check of it, kept."""
+        """Store a check of the page."""
         check = PlaybackCheck(
             page_id, "https://a.example/", warc_date(NOW), "images", warc_date(NOW), engine,
             QaVerdict.GOOD,
@@ -58,8 +58,8 @@ class SampleIndexBuilder:
         with self.registry.writing() as rows:
             store_checks(rows, [CheckedPage(check, "a.example")], NOW)
 
-    def found(self, wanted: CandidateFilter = WANTED) -> list[SampleCandidate]:
-        """The stream."""
+    def candidates(self, wanted: CandidateFilter = WANTED) -> list[SampleCandidate]:
+        """Return all candidates."""
         return list(read_candidates(self.database, self.registry, wanted))
 
 
@@ -67,7 +67,7 @@ class SampleIndexBuilder:
 def index_builder(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[SampleIndexBuilder]:
-    """An empty one, on either database, that is read a few rows at a time."""
+    """Open an empty index, on either database, that is read a few rows at a time."""
     monkeypatch.setattr(module, "_CHUNK", 3)
     url = request.getfixturevalue("database_url") if request.param == "postgresql" else ""
     layout = Layout(tmp_path)
@@ -90,11 +90,11 @@ def test_every_page_with_a_copy_comes_once_beside_those_of_its_host(index_builde
     for outcome in (VisitOutcome.FAILED, VisitOutcome.SKIPPED):
         index_builder.page(f"https://h1.example/{outcome}", outcome=outcome)
 
-    found = index_builder.found()
+    candidates = index_builder.candidates()
 
-    assert len(found) == len(wanted)
-    assert {each.page_id for each in found} == wanted
-    assert len([host for host, _ in groupby(each.host for each in found)]) == 4
+    assert len(candidates) == len(wanted)
+    assert {each.page_id for each in candidates} == wanted
+    assert len([host for host, _ in groupby(each.host for each in candidates)]) == 4
 
 
 def test_what_was_checked_is_left_out_and_its_host_is_known(index_builder: SampleIndexBuilder) -> None:
@@ -105,8 +105,8 @@ def test_what_was_checked_is_left_out_and_its_host_is_known(index_builder: Sampl
     index_builder.check(one)
     index_builder.check(old, engine="engine 0")
 
-    assert [(each.page_id, each.host_checked) for each in index_builder.found()] == [(two, True), (old, False)]
-    again = index_builder.found(replace(WANTED, again=True))
+    assert [(each.page_id, each.host_checked) for each in index_builder.candidates()] == [(two, True), (old, False)]
+    again = index_builder.candidates(replace(WANTED, again=True))
     assert {each.page_id for each in again} == {one, two, old}
 
 
@@ -116,7 +116,7 @@ def test_a_capture_knows_how_large_the_one_before_was(index_builder: SampleIndex
     index_builder.page("https://a.example/page?", size=1, at=NOW + timedelta(days=1))
     index_builder.page("https://a.example/page", size=9_000, at=NOW + timedelta(days=2))
 
-    (new,) = index_builder.found(replace(WANTED, since=NOW + timedelta(days=2)))
+    (new,) = index_builder.candidates(replace(WANTED, since=NOW + timedelta(days=2)))
 
     assert (new.stored_bytes, new.before_bytes) == (9_000, 5_000)
 
@@ -127,7 +127,7 @@ def test_of_one_host_no_other_pages_come(index_builder: SampleIndexBuilder) -> N
     for other in ("https://www.a.example/", "https://b.a.example/", "https://aa.example/"):
         index_builder.page(other)
 
-    assert {each.page_id for each in index_builder.found(replace(WANTED, host="a.example"))} == own
+    assert {each.page_id for each in index_builder.candidates(replace(WANTED, host="a.example"))} == own
 
 
 def test_of_a_url_the_newest_capture_that_has_a_copy_is_found(index_builder: SampleIndexBuilder) -> None:
@@ -136,8 +136,8 @@ def test_of_a_url_the_newest_capture_that_has_a_copy_is_found(index_builder: Sam
     newer = index_builder.page("https://a.example/", at=NOW + timedelta(days=1))
     index_builder.page("https://a.example/", at=NOW + timedelta(days=2), outcome=VisitOutcome.FAILED)
 
-    found = dict(newest_captures(index_builder.database, ["https://a.example/", "https://no.example/", "no URL"]))
+    captures = dict(newest_captures(index_builder.database, ["https://a.example/", "https://no.example/", "no URL"]))
 
-    assert found["https://no.example/"] is found["no URL"] is None
-    assert found["https://a.example/"] is not None
-    assert found["https://a.example/"].page_id == newer
+    assert captures["https://no.example/"] is captures["no URL"] is None
+    assert captures["https://a.example/"] is not None
+    assert captures["https://a.example/"].page_id == newer

@@ -57,7 +57,7 @@ class SeenRequest:
 
     @property
     def url(self) -> str:
-        """What was asked for, whole."""
+        """Return the full URL of the request."""
         return f"{self.scheme}://{self.host}{self.path}"
 
 
@@ -68,31 +68,31 @@ class RenderSite:
     """The web: every host answers the same paths."""
 
     def __init__(self) -> None:
-        self.asked: list[SeenRequest] = []
+        self.requests: list[SeenRequest] = []
         self.port = 0
         self.tasks: set[asyncio.Task[None]] = set()
         self.arrived = asyncio.Condition()
 
     def url(self, path: str, host: str = "127.0.0.1") -> str:
-        """The URL of a path here."""
+        """Return the URL of a path on this site."""
         return f"http://{host}:{self.port}{path}"
 
     def paths(self) -> list[str]:
-        """Every path asked for, in order."""
-        return [asked.path for asked in self.asked]
+        """Return every requested path, in order."""
+        return [request.path for request in self.requests]
 
     async def until_asked(self, path: str) -> SeenRequest:
-        """The first request for that path, waited for."""
+        """Wait for the first request for that path and return it."""
         async with asyncio.timeout(120), self.arrived:
             await self.arrived.wait_for(lambda: path in self.paths())
-        return next(asked for asked in self.asked if asked.path == path)
+        return next(request for request in self.requests if request.path == path)
 
-    async def serve(self, asked: SeenRequest, writer: asyncio.StreamWriter) -> None:
+    async def serve(self, request: SeenRequest, writer: asyncio.StreamWriter) -> None:
         """Write the answer to one request."""
-        self.asked.append(asked)
+        self.requests.append(request)
         async with self.arrived:
             self.arrived.notify_all()
-        path = asked.path.partition("?")[0]
+        path = request.path.partition("?")[0]
         special = getattr(self, "serve_" + path.strip("/").replace("-", "_"), None)
         if special is not None:
             await special(writer)
@@ -104,7 +104,7 @@ class RenderSite:
         await writer.drain()
 
     def answer(self, path: str) -> Answer:
-        """Status, headers and body of a path without surprises."""
+        """Return status, headers and body of an ordinary path."""
         html = {"Content-Type": TYPES[".html"]}
         if path.startswith("/status/"):
             return int(path.split("/")[2]), html, b"<title>Error page</title><h1>Sorry</h1>"
@@ -164,7 +164,7 @@ class RenderSite:
             await asyncio.sleep(0.02)  # fifty times as fast as it is heard
 
     async def serve_reload_slowly(self, writer: asyncio.StreamWriter) -> None:
-        """A page that reloads itself, and whose body comes some time after its head."""
+        """Send a page that reloads itself, and whose body comes 0.1 s after its head."""
         head, body = (b"<!doctype html><title>Again</title>", b"<p>again<script>location.reload()</script>")
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n" % len(head + body))
         writer.write(head)
@@ -182,7 +182,7 @@ class RenderSite:
         raise ConnectionError
 
     async def serve_events(self, writer: asyncio.StreamWriter) -> None:
-        """One event, and silence."""
+        """Send one event, and then nothing."""
         head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
         writer.write(head.encode() + b"data: hello\n\n")
         await writer.drain()
@@ -203,8 +203,8 @@ class RenderSite:
         assert task is not None
         self.tasks.add(task)
         try:
-            while (asked := await read_request(reader)) is not None:
-                await handle(asked, writer)
+            while (request := await read_request(reader)) is not None:
+                await handle(request, writer)
         except (ConnectionError, ssl.SSLError, asyncio.CancelledError):
             pass
         finally:
@@ -239,7 +239,7 @@ class TlsAuthority:
 
 
 def make_authority(folder: Path) -> TlsAuthority:
-    """A fresh authority with one certificate for every host of the tests."""
+    """Create an authority with one certificate for every host of the tests."""
     key, leaf_key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"Test CA {folder.name}")])
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "secure.test")])
@@ -287,27 +287,27 @@ class StrictProxy:
     site: RenderSite
     context: ssl.SSLContext
     port: int = 0
-    asked: list[SeenRequest] = field(default_factory=list)
+    requests: list[SeenRequest] = field(default_factory=list)
     refused: list[SeenRequest] = field(default_factory=list)
 
     def endpoint(self, user: str = USER, password: str = PASSWORD) -> ProxyEndpoint:
-        """The proxy as a visit is told of it."""
+        """Return the endpoint of the proxy for a visit."""
         return ProxyEndpoint("127.0.0.1", self.port, user, password)
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection of the browser."""
 
-        async def handle(asked: SeenRequest, writer: asyncio.StreamWriter) -> None:
-            user = credentials(asked.headers.get("proxy-authorization", ""))
+        async def handle(request: SeenRequest, writer: asyncio.StreamWriter) -> None:
+            user = credentials(request.headers.get("proxy-authorization", ""))
             if user is None:
-                self.refused.append(asked)
+                self.refused.append(request)
                 writer.write(b"HTTP/1.1 407 Who\r\nProxy-Authenticate: Basic realm=weboid\r\nContent-Length: 0\r\n\r\n")
                 return
-            if asked.method == "CONNECT":
-                await self.tunnel(asked, user, reader, writer)
+            if request.method == "CONNECT":
+                await self.tunnel(request, user, reader, writer)
                 return
-            path = "/" + asked.path.split("/", 3)[3]
-            await self.forward(replace(asked, path=path, user=user), writer)
+            path = "/" + request.path.split("/", 3)[3]
+            await self.forward(replace(request, path=path, user=user), writer)
 
         await self.site.converse(reader, writer, handle)
 
@@ -320,13 +320,13 @@ class StrictProxy:
             return
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
         await writer.start_tls(self.context)
-        while (asked := await read_request(reader)) is not None:
-            await self.forward(replace(asked, scheme="https", user=user), writer)
+        while (request := await read_request(reader)) is not None:
+            await self.forward(replace(request, scheme="https", user=user), writer)
 
-    async def forward(self, asked: SeenRequest, writer: asyncio.StreamWriter) -> None:
+    async def forward(self, request: SeenRequest, writer: asyncio.StreamWriter) -> None:
         """Note the request and have the site answer it."""
-        self.asked.append(asked)
-        await self.site.serve(asked, writer)
+        self.requests.append(request)
+        await self.site.serve(request, writer)
 
 
 def credentials(header: str) -> str | None:
@@ -349,13 +349,13 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> TlsAuthority:
 
 @pytest.fixture(scope="session")
 def stranger(tmp_path_factory: pytest.TempPathFactory) -> TlsAuthority:
-    """An authority that nobody told the browser to trust."""
+    """Return an authority that the browser does not trust."""
     return make_authority(tmp_path_factory.mktemp("stranger"))
 
 
 @contextlib.asynccontextmanager
 async def serving() -> AsyncIterator[RenderSite]:
-    """A site that listens during the block."""
+    """Yield a site that listens during the block."""
     site = RenderSite()
     server = await asyncio.start_server(site.connected, "127.0.0.1", 0)
     site.port = server.sockets[0].getsockname()[1]
@@ -384,7 +384,7 @@ async def proxy(site: RenderSite, authority: TlsAuthority) -> AsyncIterator[Stri
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser(authority: TlsAuthority, clock: SystemClock) -> AsyncIterator[Browser]:
-    """One browser for all tests of a run; each visit has a context of its own."""
+    """Yield one browser for all tests of a run; each visit has a context of its own."""
     executable = find_browser()
     async with await Browser.launch(
         BrowserSettings(hang_limit_s=HOURS), executable, ca_spki=authority.spki, clock=clock
@@ -394,7 +394,7 @@ async def browser(authority: TlsAuthority, clock: SystemClock) -> AsyncIterator[
 
 @pytest.fixture
 def settings() -> VisitSettings:
-    """A patient deadline, because machines are busy, and short waits, because pages are small."""
+    """Return settings with a long deadline, because machines are busy, and short waits, because pages are small."""
     return VisitSettings(timeout_s=40.0, settle_s=0.2, settle_limit_s=5.0, favicon=False)
 
 

@@ -37,7 +37,7 @@ def entry(seen: Visit, kind: ArtifactKind) -> PagePicture:
 
 
 def wrong_stripes(image: Image.Image, count: int, scale: int = 1) -> list[int]:
-    """Numbers of stripes whose colour is not theirs, at their first, middle or last row."""
+    """Return the numbers of stripes of a wrong colour, in their first, middle or last row."""
     tops = [(number, (VIEWPORT + 100 * number) * scale) for number in range(count)]
     return [
         number
@@ -48,7 +48,7 @@ def wrong_stripes(image: Image.Image, count: int, scale: int = 1) -> list[int]:
 
 
 def rows_of(image: Image.Image, x: int, colour: tuple[int, int, int]) -> int:
-    """How many rows have that colour there."""
+    """Count the rows that have that colour at `x`."""
     column = image.crop((x, 0, x + 1, image.height))
     pixels = column.tobytes()
     return sum(pixels[at : at + 3] == bytes(colour) for at in range(0, len(pixels), 3))
@@ -97,7 +97,7 @@ async def test_a_page_that_grows_meanwhile_is_pictured_again(look: Look) -> None
 
 
 async def test_a_page_that_never_stops_growing_says_so(look: Look) -> None:
-    """What there is is kept."""
+    """The part captured so far is kept."""
     seen = await look("/ruler.html?stripes=10&grows=1000")
 
     assert whole(seen).height > VIEWPORT + 1_000

@@ -50,20 +50,20 @@ asyncio.run(main())
 
 @asynccontextmanager
 async def launched(**changes: Any) -> AsyncIterator[Browser]:
-    """A browser with some settings changed."""
+    """Launch a browser with some settings changed."""
     settings = BrowserSettings(**changes)
     async with await Browser.launch(settings, find_browser(), clock=SystemClock()) as browser:
         yield browser
 
 
 def session(pid: int) -> list[psutil.Process]:
-    """Every process of the browser that started so, also those that nobody has reaped."""
-    found = []
+    """Return every process of the browser's session, also those that nobody has reaped."""
+    processes = []
     for each in psutil.pids():
         with contextlib.suppress(OSError, psutil.Error):
             if os.getsid(each) == pid:
-                found.append(psutil.Process(each))
-    return found
+                processes.append(psutil.Process(each))
+    return processes
 
 
 def renderers(browser: Browser) -> list[psutil.Process]:
@@ -71,13 +71,13 @@ def renderers(browser: Browser) -> list[psutil.Process]:
 
 
 async def until_gone(processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Those that have not ended after a while."""
+    """Wait up to 20 s and return the processes that have not ended."""
     return (await asyncio.to_thread(psutil.wait_procs, processes, 20))[1]
 
 
 @pytest.fixture(autouse=True)
 def _pings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Browsers are asked more often than they are at work."""
+    """Ping browsers more often than in production."""
     monkeypatch.setattr(render.browser, "PING_S", 0.1)
 
 

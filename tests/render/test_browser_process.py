@@ -46,20 +46,20 @@ asyncio.run(main())
 
 
 def members(browser: Browser) -> list[psutil.Process]:
-    """Every live process of the browser's session."""
-    found = []
+    """Return every live process of the browser's session."""
+    processes = []
     for pid in psutil.pids():
         try:
             process = psutil.Process(pid)
             if os.getsid(pid) == browser.pid and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
+                processes.append(process)
         except (OSError, psutil.Error):
             continue
-    return found
+    return processes
 
 
 def status(process: psutil.Process) -> dict[str, str]:
-    """What the kernel tells of it; nothing when it has ended."""
+    """Return the process's status fields from /proc; none when it has ended."""
     try:
         lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
     except (FileNotFoundError, ProcessLookupError):
@@ -73,7 +73,7 @@ def renderers(browser: Browser) -> list[psutil.Process]:
 
 @pytest.fixture
 def scratch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder for temporary files that nobody else uses, and that any user may enter."""
+    """Yield a temporary folder that nobody else uses, and that any user may enter."""
     with tempfile.TemporaryDirectory(prefix="weboid-test-") as folder:
         Path(folder).chmod(0o755)
         monkeypatch.setenv("TMPDIR", folder)
@@ -93,26 +93,26 @@ async def test_the_sandbox_is_on(browser: Browser, clock: SystemClock) -> None:
     """A page's process has its own user, process and network namespaces, and a system call filter."""
     async with browser.context() as context:
         page = await open_page(context, None, OPTIONS, clock)
-        found = renderers(browser)
+        processes = renderers(browser)
         page.end("seen")
 
-        assert found
-        for process in found:
-            told = status(process)
-            assert told["Seccomp"] == "2"
-            assert len(told["NSpid"].split()) > 1
+        assert processes
+        for process in processes:
+            fields = status(process)
+            assert fields["Seccomp"] == "2"
+            assert len(fields["NSpid"].split()) > 1
             for namespace in ("user", "pid", "net"):
                 theirs = Path(f"/proc/{process.pid}/ns/{namespace}").readlink()
                 assert theirs != Path(f"/proc/self/ns/{namespace}").readlink()
 
 
 async def test_nothing_runs_as_root_or_can_become_it(browser: Browser) -> None:
-    """What breaks out of the browser finds no rights (C-06)."""
-    seen = [told for told in map(status, members(browser)) if told]
+    """Code that breaks out of the browser has no rights (C-06)."""
+    seen = [fields for fields in map(status, members(browser)) if fields]
     assert seen
-    for told in seen:
-        assert "0" not in told["Uid"].split()
-        assert told["NoNewPrivs"] == "1"
+    for fields in seen:
+        assert "0" not in fields["Uid"].split()
+        assert fields["NoNewPrivs"] == "1"
 
 
 async def test_no_process_was_told_to_drop_its_guard(browser: Browser) -> None:
@@ -199,12 +199,12 @@ async def test_a_killed_browser_is_noticed_and_cleaned_up(clock: SystemClock, sc
 
 
 async def gone(processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Those that have not ended after a while."""
+    """Wait up to 30 s and return the processes that have not ended."""
     return (await asyncio.to_thread(psutil.wait_procs, processes, 30))[1]
 
 
 async def start_owner() -> tuple[asyncio.subprocess.Process, list[psutil.Process]]:
-    """A worker with a browser; it, and all its processes."""
+    """Start a worker with a browser; return it and all its child processes."""
     owner = await asyncio.create_subprocess_exec(sys.executable, "-c", OWNER, stdout=subprocess.PIPE)
     assert owner.stdout is not None
     assert await owner.stdout.readline()
@@ -283,7 +283,7 @@ async def test_contexts_leave_no_process_behind(browser: Browser, clock: SystemC
 
 
 def fake_browser(folder: Path, does: str) -> BrowserExecutable:
-    """A program in place of a browser."""
+    """Write a shell script in place of a browser."""
     program = folder / "browser"
     program.write_text(f"#!/bin/sh\n{does}\n")
     program.chmod(0o755)
@@ -335,7 +335,7 @@ async def test_root_without_setpriv_starts_no_browser(monkeypatch: pytest.Monkey
 
 
 async def test_a_set_uid_helper_keeps_its_right_to_rise(tmp_path: Path) -> None:
-    """Where user namespaces are forbidden, Debian's helper sets up the sandbox."""
+    """Debian's helper sets up the sandbox where user namespaces are forbidden."""
     helper = tmp_path / "chrome-sandbox"
     helper.touch()
     helper.chmod(0o4755)
@@ -345,6 +345,6 @@ async def test_a_set_uid_helper_keeps_its_right_to_rise(tmp_path: Path) -> None:
 
 
 async def test_a_password_is_not_shown() -> None:
-    """What is logged of an endpoint holds no secret."""
+    """The logged form of an endpoint holds no secret."""
     assert "secret" not in repr(ProxyEndpoint("127.0.0.1", 1, "user", "secret"))
     assert ProxyEndpoint("::1", 8080).server == "http://[::1]:8080"

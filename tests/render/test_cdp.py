@@ -33,8 +33,8 @@ class BrowserPeer:
         """Send messages."""
         os.write(self.write_fd, b"".join(json.dumps(m, separators=(",", ":")).encode() + b"\0" for m in messages))
 
-    async def heard(self) -> list[dict[str, Any]]:
-        """What was sent to the browser, in one piece."""
+    async def sent_messages(self) -> list[dict[str, Any]]:
+        """Return the messages that were sent to the browser in one piece."""
         piece = await asyncio.to_thread(os.read, self.read_fd, 1 << 20)
         return [json.loads(each) for each in piece.split(b"\0")[:-1]]
 
@@ -62,11 +62,11 @@ async def test_an_answer_reaches_who_asked(peer: BrowserPeer) -> None:
     """Commands given at once are sent at once; answers may come in any order."""
     first = asyncio.ensure_future(peer.connection.send("A.a", {"x": 1}, "session"))
     second = asyncio.ensure_future(peer.connection.send("B.b"))
-    asked = await peer.heard()
-    peer.say({"id": asked[1]["id"], "result": {"n": 2}}, {"id": asked[0]["id"], "result": {"n": 1}})
+    commands = await peer.sent_messages()
+    peer.say({"id": commands[1]["id"], "result": {"n": 2}}, {"id": commands[0]["id"], "result": {"n": 1}})
 
     assert (await first, await second) == ({"n": 1}, {"n": 2})
-    assert [each.get("sessionId") for each in asked] == ["session", None]
+    assert [each.get("sessionId") for each in commands] == ["session", None]
 
 
 async def test_a_refusal_names_its_command(peer: BrowserPeer) -> None:
@@ -81,12 +81,12 @@ async def test_a_refusal_names_its_command(peer: BrowserPeer) -> None:
 
 async def test_events_go_to_their_session(peer: BrowserPeer) -> None:
     """The browser's own, a session's, and nobody's."""
-    heard: list[tuple[str, str]] = []
+    events: list[tuple[str, str]] = []
     done = asyncio.Event()
-    peer.connection.listen("", lambda name, _: heard.append(("", name)))
+    peer.connection.listen("", lambda name, _: events.append(("", name)))
 
     def last(name: str, _: dict[str, Any]) -> None:
-        heard.append(("s", name))
+        events.append(("s", name))
         done.set()
 
     peer.connection.listen("s", last)
@@ -97,16 +97,16 @@ async def test_events_go_to_their_session(peer: BrowserPeer) -> None:
     )
     await done.wait()
 
-    assert heard == [("", "T.browser"), ("s", "T.session")]
+    assert events == [("", "T.browser"), ("s", "T.session")]
 
 
 async def test_events_that_nobody_reads_are_not_decoded(peer: BrowserPeer) -> None:
     """Not even looked at: the text behind the name need not be JSON."""
-    heard: list[str] = []
+    events: list[str] = []
     done = asyncio.Event()
 
     def listen(name: str, _: dict[str, Any]) -> None:
-        heard.append(name)
+        events.append(name)
         done.set()
 
     peer.connection.listen("", listen)
@@ -114,7 +114,7 @@ async def test_events_that_nobody_reads_are_not_decoded(peer: BrowserPeer) -> No
     peer.say({"method": "Page.loadEventFired", "params": {}})
     await done.wait()
 
-    assert heard == ["Page.loadEventFired"]
+    assert events == ["Page.loadEventFired"]
 
 
 @settings(max_examples=examples(40))
@@ -122,12 +122,12 @@ async def test_events_that_nobody_reads_are_not_decoded(peer: BrowserPeer) -> No
 async def test_messages_survive_any_chunking(texts: list[str], cuts: list[int]) -> None:
     """However the pipe cuts the bytes, the same messages come out."""
     peer = BrowserPeer()
-    heard: list[str] = []
+    received_texts: list[str] = []
     done = asyncio.Event()
 
     def listen(_: str, params: dict[str, Any]) -> None:
-        heard.append(params["text"])
-        if len(heard) == len(texts):
+        received_texts.append(params["text"])
+        if len(received_texts) == len(texts):
             done.set()
 
     peer.connection.listen("", listen)
@@ -140,7 +140,7 @@ async def test_messages_survive_any_chunking(texts: list[str], cuts: list[int]) 
         await done.wait()
     peer.close()
 
-    assert heard == texts
+    assert received_texts == texts
 
 
 async def test_a_long_answer_arrives_whole(peer: BrowserPeer) -> None:
@@ -180,7 +180,7 @@ async def test_commands_wait_for_a_slow_reader(peer: BrowserPeer) -> None:
 
 
 async def test_a_dead_browser_fails_everybody(peer: BrowserPeer) -> None:
-    """Who waits is told, and so is who comes later."""
+    """Pending commands fail, and so do later ones."""
     going = asyncio.ensure_future(peer.connection.send("A.a"))
     await asyncio.sleep(0)
     peer.hang_up()

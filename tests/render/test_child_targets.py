@@ -40,11 +40,11 @@ async def test_a_page_that_begs_gets_nothing(browser: Browser, site: Any, clock:
         async with asyncio.timeout(120):
             while not page.loaded:
                 await page.wait_changed()
-            asked = {"expression": "ask()", "userGesture": True, "awaitPromise": True}
-            told = await page.send("Runtime.evaluate", asked | {"returnByValue": True})
+            parameters = {"expression": "ask()", "userGesture": True, "awaitPromise": True}
+            response = await page.send("Runtime.evaluate", parameters | {"returnByValue": True})
         page.end("asked")
 
-    outcomes = dict(each.split(":") for each in told["result"]["value"])
+    outcomes = dict(each.split(":") for each in response["result"]["value"])
     assert len(outcomes) == 26
     assert {name for name, was in outcomes.items() if was == "granted"} <= HARMLESS
 
@@ -83,7 +83,7 @@ async def test_windows_that_a_gesture_opens_never_load(browser: Browser, site: A
 
 
 async def opened(context: Any, site: Any, clock: SystemClock) -> BrowserPage:
-    """A tab that shows the plain page."""
+    """Open a tab that shows the plain page."""
     page = await open_page(context, None, OPTIONS, clock)
     await page.send("Page.navigate", {"url": site.url("/plain.html")})
     async with asyncio.timeout(120):
@@ -98,7 +98,7 @@ async def test_forms_are_never_sent(look: Look, site: Any) -> None:
 
     assert seen.outcome is VisitOutcome.COMPLETE
     assert [path for path in site.paths() if path.startswith("/form-") and "." not in path] == []
-    assert {asked.method for asked in site.asked} == {"GET"}
+    assert {request.method for request in site.requests} == {"GET"}
 
 
 async def test_what_a_page_writes_to_others_is_in_the_log(look: Look, proxy: Any) -> None:
@@ -108,7 +108,7 @@ async def test_what_a_page_writes_to_others_is_in_the_log(look: Look, proxy: Any
     posts = [each.url for each in seen.requests if each.method == "POST"]
     assert len([url for url in posts if url.startswith("http://victim.test/order?")]) == 40
     assert "http://victim.test/beacon" in posts
-    assert "DELETE" not in {asked.method for asked in proxy.asked}
+    assert "DELETE" not in {request.method for request in proxy.requests}
 
 
 async def test_a_visit_finds_nothing_of_an_earlier_one(
@@ -125,9 +125,9 @@ async def test_a_visit_finds_nothing_of_an_earlier_one(
     seen = [await look(url, proxy.endpoint(user), settle_s=0.5) for user in ("first", "second")]
 
     assert [text(each) for each in seen] == ["found:nothing"] * 2
-    asked = [(each.user, each.headers.get("if-none-match")) for each in proxy.asked
+    requests = [(each.user, each.headers.get("if-none-match")) for each in proxy.requests
              if each.path == "/cacheable"]  # fmt: skip
-    assert asked == [("first", None), ("second", None)]
+    assert requests == [("first", None), ("second", None)]
     assert site.paths().count("/kept-to-the-end") == 2
 
 
@@ -136,7 +136,7 @@ async def test_visits_share_no_connection(look: Look, proxy: Any) -> None:
     for user in ("first", "second"):
         await look("https://secure.test/plain.html", proxy.endpoint(user))
 
-    assert [asked.user for asked in proxy.asked] == ["first", "second"]
+    assert [request.user for request in proxy.requests] == ["first", "second"]
 
 
 async def test_what_a_host_demands_of_browsers_is_forgotten(
@@ -156,7 +156,7 @@ async def test_what_a_host_demands_of_browsers_is_forgotten(
     seen = await look("http://secure.test/plain.html", proxy.endpoint())
 
     assert (seen.outcome, seen.final_url) == (VisitOutcome.COMPLETE, "http://secure.test/plain.html")
-    assert [asked.scheme for asked in proxy.asked] == ["https", "http"]
+    assert [request.scheme for request in proxy.requests] == ["https", "http"]
 
 
 async def test_the_browsers_own_pages_are_out_of_reach(browser: Browser, look: Look, site: Any) -> None:
@@ -194,8 +194,8 @@ async def test_a_page_calls_nobody_past_the_proxy(browser: Browser, look: Look, 
 
 
 def far_ends(session: int) -> set[str]:
-    """Where the sockets of a session's processes lead, and where they listen for datagrams."""
-    found = set()
+    """Return the addresses that a session's processes are connected to, or bound to for datagrams."""
+    endpoints = set()
     for pid in psutil.pids():
         try:
             if os.getsid(pid) != session:
@@ -205,16 +205,16 @@ def far_ends(session: int) -> set[str]:
                 near: Any = each.laddr
                 far: Any = each.raddr
                 if far:
-                    found.add(f"{kind} {far.ip}:{far.port}")
+                    endpoints.add(f"{kind} {far.ip}:{far.port}")
                 elif kind == "udp" and near.ip not in ("0.0.0.0", "::"):
-                    found.add(f"udp bound {near.ip}:{near.port}")
+                    endpoints.add(f"udp bound {near.ip}:{near.port}")
         except (OSError, psutil.Error):
             continue
-    return found
+    return endpoints
 
 
 def listing(folder: Path) -> list[Path]:
-    """What is in a folder; nothing is in one that is no more."""
+    """Return the entries of a folder; none when it does not exist."""
     try:
         return list(folder.iterdir())
     except OSError:
@@ -225,22 +225,22 @@ async def test_a_renderer_has_nothing_of_ours(browser: Browser, clock: SystemClo
     """No root, no capability, no file but the browser's own, no name in the file system (C-06)."""
     async with browser.context() as context:
         page = await open_page(context, None, OPTIONS, clock)
-        found = [
+        folders = [
             Path(f"/proc/{each.pid}")
             for each in psutil.Process(browser.pid).children(recursive=True)
             if "--type=renderer" in arguments(each)
         ]
-        statuses = [(each / "status").read_text() for each in found]
-        roots = [listing(each / "root") for each in found]
+        statuses = [(each / "status").read_text() for each in folders]
+        roots = [listing(each / "root") for each in folders]
         ours = [
             str(fd.readlink())
-            for each in found
+            for each in folders
             for fd in (each / "fd").iterdir()
             if str(fd.readlink()).startswith((str(Path.home()), str(Path.cwd())))
         ]
         page.end("seen")
 
-    assert found
+    assert folders
     for status in statuses:
         facts = dict(line.split(":", 1) for line in status.splitlines())
         assert "0" not in facts["Uid"].split()
@@ -248,7 +248,7 @@ async def test_a_renderer_has_nothing_of_ours(browser: Browser, clock: SystemClo
             assert int(facts[capabilities], 16) == 0
         assert facts["Seccomp"].strip() == "2"
     # The sandbox changed its root to the folder of a process that has ended.
-    assert roots == [[]] * len(found)
+    assert roots == [[]] * len(folders)
     assert ours == []
 
 

@@ -25,7 +25,7 @@ from render.visit import Visit
 
 
 def install(folder: Path, name: str, says: str = "Chromium 156.0.8078.79 built on Debian") -> Path:
-    """A program that says its version."""
+    """Write a program that prints its version."""
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / name
     program.write_text(f"#!/bin/sh\necho '{says}'\n")
@@ -35,7 +35,7 @@ def install(folder: Path, name: str, says: str = "Chromium 156.0.8078.79 built o
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The only folder in which programs are looked for."""
+    """Return the only folder in which programs are searched."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
@@ -181,10 +181,10 @@ def test_only_named_hosts_are_resolved() -> None:
 
 def test_the_word_headless_is_dropped() -> None:
     """Unless the profile names a user agent."""
-    said = "Mozilla/5.0 HeadlessChrome/156.0.0.0 Safari/537.36"
+    user_agent = "Mozilla/5.0 HeadlessChrome/156.0.0.0 Safari/537.36"
 
     def agent(settings: VisitSettings) -> str:
-        return visit_user_agent(settings, browser_said=said, version="156.0.0.0")
+        return visit_user_agent(settings, browser_said=user_agent, version="156.0.0.0")
 
     assert agent(VisitSettings()) == "Mozilla/5.0 Chrome/156.0.0.0 Safari/537.36"
     assert agent(VisitSettings(user_agent="mine/1")) == "mine/1"
@@ -200,9 +200,9 @@ def test_an_installed_browser_that_does_not_start_is_told_as_such(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("WEBOID_BROWSER", raising=False)
 
-    with pytest.raises(BrowserUnavailableError, match="exit code 127: libnss3 is missing") as told:
+    with pytest.raises(BrowserUnavailableError, match="exit code 127: libnss3 is missing") as error:
         find_browser(home=tmp_path)
-    assert "No browser was found" not in str(told.value)
+    assert "No browser was found" not in str(error.value)
 
 
 Look = Callable[..., Awaitable[Visit]]
@@ -210,8 +210,8 @@ TOLD = "http://site.test/told.html"  # it has a frame of other.test
 AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 HeadlessChrome/156.0.0.0 Safari/537.36"
 
 
-def told(seen: Visit) -> dict[str, str]:
-    """The lines of the page, as name and value."""
+def text_lines(seen: Visit) -> dict[str, str]:
+    """Return the `name=value` lines of the page."""
     text = next(a.data for a in seen.artifacts if a.kind is ArtifactKind.TEXT).decode()
     return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
 
@@ -220,37 +220,39 @@ def told(seen: Visit) -> dict[str, str]:
 @pytest.mark.asyncio(loop_scope="session")
 async def test_locale_and_time_zone_hold_everywhere(look: Look, proxy: Any) -> None:
     """The page, a frame of another site, a worker and a shared worker see one visitor."""
-    said = told(await look(TOLD, proxy.endpoint(), language="de-DE,de", timezone="Asia/Tokyo", settle_s=0.5))
+    properties = text_lines(
+        await look(TOLD, proxy.endpoint(), language="de-DE,de", timezone="Asia/Tokyo", settle_s=0.5)
+    )
 
     for where in ("page", "frame", "worker", "shared"):
-        assert said[f"{where}.language"] == "de-DE", where
-        assert said[f"{where}.locale"] == "de-DE", where
-        assert said[f"{where}.number"] == "1.234,5", where
-        assert said[f"{where}.zone"] == "Asia/Tokyo", where
-        assert said[f"{where}.hour"] == "9", where
+        assert properties[f"{where}.language"] == "de-DE", where
+        assert properties[f"{where}.locale"] == "de-DE", where
+        assert properties[f"{where}.number"] == "1.234,5", where
+        assert properties[f"{where}.zone"] == "Asia/Tokyo", where
+        assert properties[f"{where}.hour"] == "9", where
 
 
 @pytest.mark.browser
 @pytest.mark.asyncio(loop_scope="session")
 async def test_a_phone_is_one_everywhere(look: Look, proxy: Any) -> None:
     """Touch, pointer, hints, User-Agent and scale agree, in frames and workers too."""
-    said = told(
+    properties = text_lines(
         await look(
             TOLD, proxy.endpoint(), mobile=True, viewport_width=390, viewport_height=844, device_scale=3.0, settle_s=0.5
         )
     )
 
-    assert said["page.coarse"] == "true"
-    assert said["page.hover"] == "false"
-    assert said["page.platform"] == "Linux armv81"
+    assert properties["page.coarse"] == "true"
+    assert properties["page.hover"] == "false"
+    assert properties["page.platform"] == "Linux armv81"
     for where in ("page", "frame"):
-        assert said[f"{where}.touch"] == "5", where
-    assert "Headless" not in said["shared.agent"], "a shared worker is told the browser's own"
+        assert properties[f"{where}.touch"] == "5", where
+    assert "Headless" not in properties["shared.agent"], "a shared worker is told the browser's own"
     for where in ("page", "frame", "worker"):
-        assert "Android 10; K" in said[f"{where}.agent"], where
-        assert " Mobile Safari" in said[f"{where}.agent"], where
-    assert said["page.scale"] == "3"
-    assert said["page.width"] == "980", "a page without a viewport meta is laid out wide"
+        assert "Android 10; K" in properties[f"{where}.agent"], where
+        assert " Mobile Safari" in properties[f"{where}.agent"], where
+    assert properties["page.scale"] == "3"
+    assert properties["page.width"] == "980", "a page without a viewport meta is laid out wide"
 
 
 @pytest.mark.browser
@@ -259,7 +261,7 @@ async def test_a_phones_page_fits_the_phone_when_it_says_so(look: Look) -> None:
     """A viewport meta counts, and pictures have the screen's own pixels."""
     seen = await look("/narrow.html", mobile=True, viewport_width=390, device_scale=2.0)
 
-    assert told(seen)["width"] == "390"
+    assert text_lines(seen)["width"] == "390"
     view = next(a.data for a in seen.artifacts if a.kind is ArtifactKind.VIEW)
     assert Image.open(io.BytesIO(view)).size[0] == 780
 
@@ -268,10 +270,10 @@ async def test_a_phones_page_fits_the_phone_when_it_says_so(look: Look) -> None:
 @pytest.mark.asyncio(loop_scope="session")
 async def test_colour_scheme_and_motion_are_as_the_profile_says(look: Look, proxy: Any) -> None:
     """Also in frames; by default neither is asked for."""
-    said = told(await look(TOLD, proxy.endpoint(), colour_scheme="dark", reduced_motion=True, settle_s=0.5))
-    usual = told(await look("/told.html"))
+    properties = text_lines(await look(TOLD, proxy.endpoint(), colour_scheme="dark", reduced_motion=True, settle_s=0.5))
+    usual = text_lines(await look("/told.html"))
 
-    assert (said["page.dark"], said["page.still"], said["frame.dark"]) == ("true", "true", "true")
+    assert (properties["page.dark"], properties["page.still"], properties["frame.dark"]) == ("true", "true", "true")
     assert (usual["page.dark"], usual["page.still"], usual["page.zone"]) == ("false", "false", "UTC")
 
 
@@ -294,7 +296,7 @@ async def test_whom_to_ask_is_in_the_user_agent() -> None:
 @pytest.mark.browser
 @pytest.mark.asyncio(loop_scope="session")
 async def test_a_simple_page_costs_no_more_commands() -> None:
-    """What is as usual is not said."""
+    """Default settings send no other commands."""
     options = page_options(VisitSettings(), browser_said=AGENT, version="156.0")
 
     assert [method for method, _ in options.commands("page")] == [
@@ -310,9 +312,9 @@ async def test_client_hints_say_the_same_as_the_user_agent(look: Look, proxy: An
     await look("https://secure.test/narrow.html", proxy.endpoint(), mobile=True)
     await look("https://secure.test/narrow.html?desk", proxy.endpoint())
     hints = [
-        (asked.headers["sec-ch-ua-mobile"], asked.headers["sec-ch-ua-platform"])
-        for asked in proxy.asked
-        if asked.path.startswith("/narrow.html")
+        (request.headers["sec-ch-ua-mobile"], request.headers["sec-ch-ua-platform"])
+        for request in proxy.requests
+        if request.path.startswith("/narrow.html")
     ]
 
     assert hints == [("?1", '"Android"'), ("?0", '"Linux"')]

@@ -28,20 +28,20 @@ class EventStory:
         self.log.on_change = self.changed
 
     def changed(self) -> None:
-        """Count."""
+        """Count a change."""
         self.changes += 1
 
     def tell(self, method: str, owner: str = "tab", now: float = 0.0, **params: Any) -> None:
-        """One event."""
+        """Pass one event to the log."""
         self.log.handle_event(f"Network.{method}", params, owner=owner, now=now)
 
     def ask(self, request: str, url: str, kind: str = "Image", **more: Any) -> None:
-        """A request is sent."""
+        """Pass the event of a sent request to the log."""
         facts = {"requestId": request, "request": {"url": url, "method": "GET"}, "type": kind}
         self.tell("requestWillBeSent", **{"loaderId": "L", **facts, **more})
 
     def answer(self, request: str, status: int = 200, kind: str = "Image", **more: Any) -> None:
-        """A response comes."""
+        """Pass the event of a received response to the log."""
         response = {"status": status, "mimeType": "text/html", "url": "http://a/#f", "headers": {}}
         facts = {"requestId": request, "loaderId": "L", "type": kind}
         self.tell("responseReceived", response=response, **{**facts, **more})
@@ -108,11 +108,11 @@ def test_a_304_for_what_a_page_had_in_memory_is_a_cached_response() -> None:
 
 
 def test_a_failure_keeps_its_reason() -> None:
-    """What blocked it says more than the error that followed."""
+    """The reason for blocking takes precedence over the error that followed."""
     story = EventStory()
-    for number, told in enumerate(({"errorText": "net::ERR_FAILED"}, {"errorText": "x", "blockedReason": "csp"}, {})):
+    for number, cause in enumerate(({"errorText": "net::ERR_FAILED"}, {"errorText": "x", "blockedReason": "csp"}, {})):
         story.ask(str(number), "http://a/")
-        story.log.handle_event("Network.loadingFailed", {"requestId": str(number), **told}, owner="tab", now=0.0)
+        story.log.handle_event("Network.loadingFailed", {"requestId": str(number), **cause}, owner="tab", now=0.0)
 
     assert [each.failed for each in story.log.entries()] == ["net::ERR_FAILED", "csp", "failed"]
 
@@ -172,7 +172,7 @@ def test_a_worker_that_ended_holds_nothing() -> None:
 
 
 def test_the_log_is_bounded() -> None:
-    """What is over the limit is not kept, and that is told."""
+    """Requests over the limit are not kept, and the log reports the overflow."""
     story = EventStory(limit=3)
     for number in range(10):
         story.ask(str(number), "http://a/")
@@ -192,16 +192,16 @@ def test_the_proxys_own_errors_are_told_apart() -> None:
 def test_nothing_is_open_once_everything_ended(steps: list[str]) -> None:
     """Whatever the order of events, each request is told once and ends once."""
     story = EventStory()
-    asked = 0
+    request_count = 0
     for step in steps:
         match step:
             case "ask":
                 story.ask("1", "http://a/")
-                asked += 1
+                request_count += 1
             case "redirect":
                 response = {"status": 302, "mimeType": "", "url": "http://a/"}
                 story.ask("1", "http://a/", redirectResponse=response)
-                asked += 1
+                request_count += 1
             case "answer":
                 story.answer("1")
             case "finish":
@@ -211,7 +211,7 @@ def test_nothing_is_open_once_everything_ended(steps: list[str]) -> None:
     story.tell("loadingFinished", requestId="1")
 
     assert story.log.holding_until(0.0) is None
-    assert len(story.log.entries()) == asked
+    assert len(story.log.entries()) == request_count
 
 
 @given(st.text(), st.text())
@@ -235,7 +235,7 @@ def test_an_answered_fetch_holds_only_for_a_moment() -> None:
 
 
 def test_a_poll_is_no_news_and_soon_holds_nothing() -> None:
-    """What is asked for at one path again and again, whatever its query."""
+    """A poll requests one path again and again, whatever its query."""
     story = EventStory()
     for number in range(POLL_HELD_TIMES):
         story.ask(f"{number}", f"http://a/poll?{number}", "XHR")

@@ -44,8 +44,8 @@ async def test_text_of_frames_stands_where_they_stand(look: Look, proxy: Any) ->
     seen = await look("http://outer.test/frames.html", proxy.endpoint())
 
     words = artifact(seen, ArtifactKind.TEXT).split("\n")
-    said = [line for line in words if line]
-    assert said == [
+    lines = [line for line in words if line]
+    assert lines == [
         "Before the frames", 'inner words & "more"', "Inner heading", "inner link",
         'inner words & "more"', "Inner heading", "inner link", "Between the frames",
         "sandboxed words", "sby script", "same origin", 'inner words & "more"', "Inner heading",

@@ -135,14 +135,14 @@ async def test_a_canvas_that_cannot_be_read_is_looked_at(look: Look, proxy: Any)
 
 async def test_text_is_in_the_order_in_which_it_is_read(look: Look) -> None:
     """Slots as they are shown, closed trees too; nothing that is not rendered."""
-    said = artifact(await look("/states.html"), ArtifactKind.TEXT).decode()
-    lines = [line for line in said.split("\n") if line.strip()]
+    text = artifact(await look("/states.html"), ArtifactKind.TEXT).decode()
+    lines = [line for line in text.split("\n") if line.strip()]
 
     at = lines.index("shadow top")
     assert lines[at : at + 4] == ["shadow top", "first", "between", "second"]
     assert lines[-2:] == ["Before after", "broken"]
     for unseen in ("not seen", "nor this", "closed words", "hidden shadow"):
-        assert unseen not in said
+        assert unseen not in text
 
 
 async def test_requests_say_when_and_how_they_were_made(look: Look) -> None:

@@ -29,7 +29,7 @@ def text(seen: Visit) -> str:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def page(browser: Browser, clock: SystemClock) -> tuple[str, str]:
-    """The DOM of a page that has some of everything, and the address of its site."""
+    """Return the DOM of a page that has some of everything, and the address of its site."""
     quick = VisitSettings(timeout_s=40.0, settle_s=0.2, settle_limit_s=5.0, favicon=False)
     async with serving() as site:
         seen = await visit(browser, VisitRequest(site.url("/dom.html")), quick, clock=clock)
@@ -38,7 +38,7 @@ async def page(browser: Browser, clock: SystemClock) -> tuple[str, str]:
 
 @pytest.fixture
 def html(page: tuple[str, str]) -> str:
-    """The DOM of that page."""
+    """Return the DOM of that page."""
     return page[0]
 
 
@@ -48,7 +48,7 @@ async def test_the_doctype_is_kept(html: str) -> None:
 
 
 async def test_the_text_says_that_it_is_utf8(html: str) -> None:
-    """What the source said about its encoding is no longer true."""
+    """The encoding that the source declared is no longer true."""
     assert '<head><meta charset="utf-8">' in html
     assert "iso-8859-1" not in html
 
@@ -89,7 +89,7 @@ async def test_attribute_values_are_escaped(html: str) -> None:
 
 
 async def test_form_state_is_kept(html: str) -> None:
-    """What a visitor would see in the fields, without what a password field hides."""
+    """Values that a visitor would see in the fields are kept; the value of a password field is not."""
     assert '<input id="typed" value="after">' in html
     assert '<input type="checkbox" id="box" checked="">' in html
     assert '<textarea id="area">\nnew &lt;text&gt;</textarea>' in html
@@ -105,7 +105,7 @@ async def test_rules_that_scripts_made_are_kept(html: str) -> None:
 
 
 async def test_a_canvas_becomes_its_picture(html: str) -> None:
-    """What was drawn is nowhere else."""
+    """The drawing exists nowhere else."""
     assert re.search(r'<img id="canvas"[^>]* src="data:image/png;base64,[^"]{50,}"', html)
 
 
@@ -129,11 +129,11 @@ async def test_svg_keeps_its_spelling(html: str) -> None:
 
 
 async def test_shapes_say_what_style_sheets_made_of_them(look: Look) -> None:
-    """Where neither their own attributes nor what they inherit in the drawing would say it."""
+    """Styles are recorded only where neither attributes nor inheritance in the drawing would give the same."""
     html = dom(await look("/shapes.html"))
-    said = dict(re.findall(r'<(\w+ [^<>]*?) data-weboid-look="([^"]*)"', re.sub(r"<svg[^>]*>", "", html)))
+    style_by_shape = dict(re.findall(r'<(\w+ [^<>]*?) data-weboid-look="([^"]*)"', re.sub(r"<svg[^>]*>", "", html)))
 
-    assert said == {
+    assert style_by_shape == {
         'path d="M1 0h1"': "color:rgb(255,0,0);fill:currentColor",
         'path d="M2 0h1"': "fill:rgb(0,170,85)",
         'line x1="1"': "stroke:rgb(204,204,204);stroke-dasharray:3px,3px",
@@ -226,10 +226,10 @@ async def test_what_the_page_tells_robots_is_read(look: Look) -> None:
 async def test_what_scripts_did_to_linked_sheets_is_written_in_their_place(look: Look, site: Any) -> None:
     """Inserted, deleted and changed rules, in the sheet's order; what only looked is left as it is."""
     html = dom(await look("/changed.html"))
-    found = re.findall(r"<(?:style|link)(?:[^>]*)>", html)
+    tags = re.findall(r"<(?:style|link)(?:[^>]*)>", html)
 
     sheet = site.url("/linked.css?")
-    assert found == [
+    assert tags == [
         f'<style media="screen" data-weboid-sheet="{sheet}inserted">',
         f'<style data-weboid-sheet="{sheet}deleted">',
         f'<style data-weboid-sheet="{sheet}declared">',

@@ -31,7 +31,7 @@ def packed(image: Image.Image) -> bytes:
 
 
 def filtered(size: tuple[int, int], pixels: bytes, kind: int) -> bytes:
-    """A PNG each of whose rows has that filter (PNG, 9.2), written by the book."""
+    """Return a PNG each of whose rows has that filter, encoded by the specification (PNG, 9.2)."""
     width, height = size
     rows = []
     above = bytes(3 * width)

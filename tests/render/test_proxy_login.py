@@ -27,7 +27,7 @@ async def test_the_proxy_learns_the_visit_at_the_price_of_one_407(look: Look, pr
 
     assert (seen.outcome, seen.reason, seen.status) == (VisitOutcome.COMPLETE, "", 200)
     assert len(proxy.refused) == 1
-    assert [(asked.url, asked.user) for asked in proxy.asked] == [(url, "visit-1")]
+    assert [(request.url, request.user) for request in proxy.requests] == [(url, "visit-1")]
     assert [request.url for request in seen.requests] == [url]
 
 
@@ -35,7 +35,7 @@ async def test_every_frame_and_worker_carries_the_credentials(look: Look, proxy:
     """Frames of other sites, over http and https, fetches and workers need no second asking."""
     seen = await look("http://one.test/outer.html", proxy.endpoint("visit-7"))
 
-    asked = {asked.url for asked in proxy.asked}
+    urls = {request.url for request in proxy.requests}
     expected = {
         "http://one.test/outer.html",
         "http://other.test/frame-page.html",
@@ -44,8 +44,8 @@ async def test_every_frame_and_worker_carries_the_credentials(look: Look, proxy:
         "http://one.test/worker.js",
         "http://one.test/from-worker",
     }
-    assert expected <= asked
-    assert {asked.user for asked in proxy.asked} == {"visit-7"}
+    assert expected <= urls
+    assert {request.user for request in proxy.requests} == {"visit-7"}
     assert len(proxy.refused) == 1
     assert {request.url for request in seen.requests} >= expected
 
@@ -55,7 +55,7 @@ async def test_a_secure_page_asks_through_tunnels_that_know_the_visit(look: Look
     seen = await look("https://secure.test/outer-secure.html", proxy.endpoint())
 
     assert seen.outcome is VisitOutcome.COMPLETE
-    assert {asked.url for asked in proxy.asked} == {
+    assert {request.url for request in proxy.requests} == {
         "https://secure.test/outer-secure.html",
         "https://sub.secure.test/frame-page.html",
         "https://sub.secure.test/image.png?in-frame",
@@ -69,27 +69,27 @@ async def test_popups_ask_the_proxy_for_nothing(look: Look, proxy: Any) -> None:
     """A closed window never reached the network."""
     await look("http://one.test/popups.html", proxy.endpoint())
 
-    assert not [asked.url for asked in proxy.asked if "/popup?" in asked.url]
+    assert not [request.url for request in proxy.requests if "/popup?" in request.url]
 
 
 async def test_requests_are_not_held_up_once_the_proxy_knows(
     browser: Browser, look: Look, proxy: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Interception ends with the credentials: no subresource is ever paused."""
-    heard: list[str] = []
+    events: list[str] = []
     dispatch = CdpConnection._dispatch
 
     def listen(connection: CdpConnection, raw: bytes) -> None:
         if raw.startswith(b'{"method":"Fetch.'):
-            heard.append(raw[11:40].split(b'"')[0].decode())
+            events.append(raw[11:40].split(b'"')[0].decode())
         dispatch(connection, raw)
 
     monkeypatch.setattr(CdpConnection, "_dispatch", listen)
     await look("http://one.test/many.html", proxy.endpoint())
 
-    assert len([asked for asked in proxy.asked if asked.path.startswith("/image.png")]) == 30
-    assert heard.count("Fetch.authRequired") == 1
-    assert heard.count("Fetch.requestPaused") <= 2
+    assert len([request for request in proxy.requests if request.path.startswith("/image.png")]) == 30
+    assert events.count("Fetch.authRequired") == 1
+    assert events.count("Fetch.requestPaused") <= 2
 
 
 async def test_loopback_goes_through_the_proxy_too(look: Look, site: Any, proxy: Any) -> None:
@@ -97,7 +97,7 @@ async def test_loopback_goes_through_the_proxy_too(look: Look, site: Any, proxy:
     await look(site.url("/plain.html"), proxy.endpoint())
     await look("http://localhost/plain.html", proxy.endpoint())
 
-    assert [asked.host for asked in proxy.asked] == [f"127.0.0.1:{site.port}", "localhost"]
+    assert [request.host for request in proxy.requests] == [f"127.0.0.1:{site.port}", "localhost"]
 
 
 async def test_wrong_credentials_fail_the_visit(look: Look, proxy: Any) -> None:
@@ -105,7 +105,7 @@ async def test_wrong_credentials_fail_the_visit(look: Look, proxy: Any) -> None:
     seen = await look("https://secure.test/plain.html", proxy.endpoint(password="wrong"))
 
     assert (seen.outcome, seen.reason, seen.artifacts) == (VisitOutcome.FAILED, "proxy: 407", ())
-    assert proxy.asked == []
+    assert proxy.requests == []
     assert len(proxy.refused) <= 3
 
 
@@ -114,7 +114,7 @@ async def test_a_site_that_wants_a_password_gets_none(look: Look, proxy: Any) ->
     seen = await look("https://secure.test/login", proxy.endpoint())
 
     assert (seen.outcome, seen.status) == (VisitOutcome.COMPLETE, 401)
-    assert [asked.headers.get("authorization") for asked in proxy.asked] == [None]
+    assert [request.headers.get("authorization") for request in proxy.requests] == [None]
 
 
 async def test_contexts_do_not_share_credentials(look: Look, proxy: Any) -> None:
@@ -122,7 +122,7 @@ async def test_contexts_do_not_share_credentials(look: Look, proxy: Any) -> None
     await look("http://one.test/plain.html", proxy.endpoint("first"))
     await look("http://one.test/plain.html", proxy.endpoint("second"))
 
-    assert [asked.user for asked in proxy.asked] == ["first", "second"]
+    assert [request.user for request in proxy.requests] == ["first", "second"]
 
 
 async def test_a_tunnel_that_the_proxy_refuses_fails(look: Look, proxy: Any) -> None:
@@ -157,18 +157,18 @@ async def test_a_blank_page_asks_nobody(browser: Browser, proxy: Any, clock: Sys
         await page.send("Runtime.evaluate", {"expression": wait, "awaitPromise": True})
         page.end("done")
 
-    assert (proxy.asked, proxy.refused) == ([], [])
+    assert (proxy.requests, proxy.refused) == ([], [])
 
 
 async def test_nothing_escapes_around_the_proxy(look: Look, proxy: Any, settings: VisitSettings) -> None:
     """No UDP candidates, no WebTransport, no local files, no names looked up (C-05)."""
     seen = await look("http://one.test/escapes.html", proxy.endpoint(), settle_s=1.0)
 
-    said = next(a.data for a in seen.artifacts if a.kind == "text").decode()
-    assert "candidates:0" in said
+    text = next(a.data for a in seen.artifacts if a.kind == "text").decode()
+    assert "candidates:0" in text
     assert "root:" not in next(a.data for a in seen.artifacts if a.kind == "dom").decode()
-    assert {asked.url for asked in proxy.asked} == {"http://one.test/escapes.html"}
-    foreign = {asked.path for asked in proxy.refused if asked.method == "CONNECT"}
+    assert {request.url for request in proxy.requests} == {"http://one.test/escapes.html"}
+    foreign = {request.path for request in proxy.refused if request.method == "CONNECT"}
     assert foreign <= {"preconnected.test:443"}
 
 
@@ -180,5 +180,5 @@ async def test_a_proxy_without_credentials_is_used_as_it_is(
     request = VisitRequest("http://one.test/plain.html", endpoint)
     seen = await visit(browser, request, settings, clock=clock)
 
-    assert (proxy.asked, len(proxy.refused)) == ([], 1)
+    assert (proxy.requests, len(proxy.refused)) == ([], 1)
     assert (seen.outcome, seen.reason) == (VisitOutcome.FAILED, "proxy: 407")

@@ -48,9 +48,9 @@ async def test_requests_of_a_worker_carry_the_credentials(look: Look, proxy: Any
     seen = await look(url, proxy.endpoint("visit-9"))
 
     assert text(seen) == "From the network."
-    asked = {each.path for each in proxy.asked}
-    assert {"/service/worker.js", "/service/cached.txt", "/service/passed.txt"} <= asked
-    assert {each.user for each in proxy.asked} == {"visit-9"}
+    paths = {each.path for each in proxy.requests}
+    assert {"/service/worker.js", "/service/cached.txt", "/service/passed.txt"} <= paths
+    assert {each.user for each in proxy.requests} == {"visit-9"}
     assert len(proxy.refused) == 1
 
 

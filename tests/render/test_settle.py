@@ -108,7 +108,7 @@ async def test_what_goes_on_without_end_does_not_hold_the_page(look: Look) -> No
 
 
 async def test_a_page_that_goes_on_writing_is_waited_for(look: Look) -> None:
-    """What is new counts, for longer than a clock would; in shadow trees as well.
+    """New content is waited for, longer than a ticking clock would be; in shadow trees as well.
 
     A page that shows hardly a word is given longer, too: what a later timer brings is probably the page.
     """

@@ -32,38 +32,38 @@ class MemberSite:
     """A site whose pages know who is logged in; every host answers alike."""
 
     def __init__(self) -> None:
-        self.asked: list[SeenRequest] = []
+        self.requests: list[SeenRequest] = []
         self.port = 0
         self.ready = asyncio.Event()
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one connection."""
         try:
-            while (asked := await read_request(reader)) is not None:
-                self.asked.append(asked)
-                if asked.path == "/ready":
+            while (request := await read_request(reader)) is not None:
+                self.requests.append(request)
+                if request.path == "/ready":
                     self.ready.set()
-                writer.write(self.answer(asked))
+                writer.write(self.answer(request))
                 await writer.drain()
         except ConnectionError:
             pass
         finally:
             writer.close()
 
-    def answer(self, asked: SeenRequest) -> bytes:
-        """The form, the way in, and what is behind it."""
-        if asked.path == "/enter":
+    def answer(self, request: SeenRequest) -> bytes:
+        """Return the form, the redirect that logs in, or the page behind it."""
+        if request.path == "/enter":
             return (
                 b"HTTP/1.1 302 Found\r\nLocation: /home\r\n"
                 b"Set-Cookie: sid=secret; HttpOnly; Max-Age=9999\r\nSet-Cookie: seen=1\r\n"
                 b"Content-Length: 0\r\n\r\n"
             )
-        known = "sid=secret" in asked.headers.get("cookie", "")
-        body = HOME if known and asked.path == "/home" else FORM
+        known = "sid=secret" in request.headers.get("cookie", "")
+        body = HOME if known and request.path == "/home" else FORM
         return b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
 
     def url(self, path: str, host: str = "127.0.0.1") -> str:
-        """A URL here."""
+        """Return the URL of a path on this site."""
         return f"http://{host}:{self.port}{path}"
 
 
@@ -84,7 +84,7 @@ async def members() -> AsyncIterator[MemberSite]:
 
 
 async def log_in(members: MemberSite) -> SiteSession:
-    """What the site knows a person by who logged in and closed the window."""
+    """Log in and close the window; return the session by which the site knows the member."""
     async with open_sign_in(members.url("/"), find_browser(), screen=None) as opened:
         watching = asyncio.create_task(opened.watch())
         fill = (
@@ -108,7 +108,7 @@ async def test_what_a_person_logged_in_to_is_visited_as_that_person(
 ) -> None:
     """The cookie that no script sees, and local storage before the page's first script."""
     session = await log_in(members)
-    asked = len(members.asked)
+    request_count = len(members.requests)
     request = VisitRequest(members.url("/home"), session=session)
     seen = await visit(browser, request, settings, clock=clock)
     again = await visit(browser, VisitRequest(members.url("/home")), settings, clock=clock)
@@ -118,7 +118,7 @@ async def test_what_a_person_logged_in_to_is_visited_as_that_person(
     assert seen.title == "Home"
     text = next(each.data for each in seen.artifacts if each.kind is ArtifactKind.TEXT)
     assert b"stored=of-the-script" in text
-    assert "sid=secret" in members.asked[asked].headers["cookie"]
+    assert "sid=secret" in members.requests[request_count].headers["cookie"]
     assert again.title == "Log in", "the next visit is anybody's"
     assert "secret" not in repr(session)
 
@@ -130,8 +130,8 @@ async def test_without_a_screen_or_windows_nobody_can_log_in(tmp_path: Any) -> N
         display_variables({"HOME": "x", "DISPLAY": ""})
     assert display_variables({"DISPLAY": ":0", "SECRET": "x"}) == {"DISPLAY": ":0"}
     (tmp_path / ".Xauthority").touch()
-    found = display_variables({"DISPLAY": ":0", "HOME": str(tmp_path)})
-    assert found["XAUTHORITY"] == str(tmp_path / ".Xauthority")
+    variables = display_variables({"DISPLAY": ":0", "HOME": str(tmp_path)})
+    assert variables["XAUTHORITY"] == str(tmp_path / ".Xauthority")
     shell = BrowserExecutable(tmp_path / "none", BrowserKind.HEADLESS_SHELL, "1")
     with pytest.raises(BrowserUnavailableError, match="apt-get install chromium"):
         async with open_sign_in("http://a.example/", shell, screen={"DISPLAY": ":0"}):
@@ -154,7 +154,7 @@ async def test_no_other_host_is_sent_a_login(proxy: Any, browser: Browser, setti
     request = VisitRequest("http://site.test/told.html", proxy.endpoint(), session)
     await visit(browser, request, settings, clock=clock)
 
-    sent = {asked.url: asked.headers.get("cookie", "") for asked in proxy.asked}
+    sent = {each.url: each.headers.get("cookie", "") for each in proxy.requests}
     assert "sid=secret" in sent["http://site.test/told.html"]
     assert sent["http://other.test/told-frame.html"] == ""
     assert [each["domain"] for each in session.cookies[1:-1]] == ["site.test"]
@@ -173,15 +173,15 @@ NAMES = strategies.sampled_from(["example.org", "a.example.org", "b.a.example.or
     ),
     NAMES,
 )
-def test_a_confined_cookie_is_for_named_hosts_only(domain: str, below: bool, hosts: list[str], asked: str) -> None:
+def test_a_confined_cookie_is_for_named_hosts_only(domain: str, below: bool, hosts: list[str], host: str) -> None:
     """Whatever a site had set it for: a host that it would be sent to is one that is named."""
     cookie = {"name": "a", "value": "b", "domain": f".{domain}" if below else domain, "path": "/"}
-    for kept in confine_to_hosts([cookie], {}, hosts).cookies:
-        goes_to = kept["domain"]
-        inside = asked == goes_to.removeprefix(".") or (goes_to.startswith(".") and asked.endswith(goes_to))
+    for confined_cookie in confine_to_hosts([cookie], {}, hosts).cookies:
+        goes_to = confined_cookie["domain"]
+        inside = host == goes_to.removeprefix(".") or (goes_to.startswith(".") and host.endswith(goes_to))
         if inside:
-            assert covers_host_of(hosts, f"https://{asked}/")
-            assert asked == domain or (below and asked.endswith(f".{domain}"))
+            assert covers_host_of(hosts, f"https://{host}/")
+            assert host == domain or (below and host.endswith(f".{domain}"))
 
 
 def test_a_login_is_never_for_every_host() -> None:

@@ -58,7 +58,7 @@ async def test_a_page_is_asked_for_once(look: Look, site: Any) -> None:
     """No HEAD and no second GET: the first response decides (design 5)."""
     await look("/plain.html")
 
-    assert [(asked.method, asked.path) for asked in site.asked] == [("GET", "/plain.html")]
+    assert [(request.method, request.path) for request in site.requests] == [("GET", "/plain.html")]
 
 
 @pytest.mark.parametrize("status", [403, 404, 500, 503])
@@ -114,7 +114,7 @@ async def test_a_refused_connection_fails_with_its_reason(look: Look) -> None:
 
 
 async def test_a_redirect_to_a_dead_host_fails(look: Look, site: Any) -> None:
-    """What counts is where the way ends; the hop is still in the log."""
+    """The end of the redirects decides; the hop is still in the log."""
     seen = await look("/to-dead")
 
     assert seen.outcome is VisitOutcome.FAILED
@@ -261,7 +261,6 @@ async def test_pages_that_hang_are_stopped_and_kept_and_slow_no_other(
 
 
 def renderers(browser: Browser) -> list[psutil.Process]:
-    """The processes that pages run in."""
     family = psutil.Process(browser.pid).children(recursive=True)
     return [each for each in family if "--type=renderer" in arguments(each)]
 
@@ -292,7 +291,6 @@ async def test_a_page_that_closes_itself_does_no_harm(look: Look) -> None:
 
 
 async def test_a_stream_of_events_does_not_hold_the_page(look: Look) -> None:
-    """What never ends is not waited for."""
     seen = await look("/stream.html", settle_limit_s=20.0)
 
     assert (seen.outcome, seen.reason, seen.restless) == (VisitOutcome.COMPLETE, "", ())
@@ -412,20 +410,19 @@ async def test_the_browser_does_not_call_itself_headless(look: Look, site: Any) 
     """Main documents, subresources and workers all carry one plain identity."""
     await look("/worker-page.html", language="de-DE,de")
 
-    for asked in site.asked:
-        assert "Headless" not in str(asked.headers)
-        assert asked.headers["accept-language"].startswith("de-DE")
+    for request in site.requests:
+        assert "Headless" not in str(request.headers)
+        assert request.headers["accept-language"].startswith("de-DE")
 
 
 async def test_the_profile_names_the_user_agent(look: Look, site: Any) -> None:
-    """Who asks may say who asks."""
     await look("/plain.html", user_agent="weboid-test/1")
 
-    assert site.asked[0].headers["user-agent"] == "weboid-test/1"
+    assert site.requests[0].headers["user-agent"] == "weboid-test/1"
 
 
 async def test_a_long_page_is_scrolled_and_pictured_whole(look: Look, site: Any) -> None:
-    """What loads on sight is loaded, and the full page is as tall as the page."""
+    """Lazy content is loaded, and the full-page picture is as tall as the page."""
     seen = await look("/tall.html")
 
     assert {"/seen", "/image.png?far"} <= set(site.paths())

@@ -57,16 +57,16 @@ class CellResult:
 
 
 def archive(weboid: WeboidRunner, cells: Sequence[AcidCell]) -> tuple[CommandResult, list[CellResult]]:
-    """`weboid archive` on every cell, and what is in the collection then."""
+    """Run `weboid archive` on every cell; return the command's result and what the collection has of each cell."""
     (weboid.folder / "urls.txt").write_text("\n".join(each.url for each in cells))
     ran = weboid.archive("--list", "urls.txt")
-    found = records(weboid.collection)
-    payloads = {target: data for kind, target, _, data in found if kind == "resource"}
-    originals = {(t, h["WARC-Date"]) for kind, t, h, _ in found if kind == "response"}
-    written = {target for kind, target, *_ in found if kind == "response"}
+    warc_records = records(weboid.collection)
+    payloads = {target: data for kind, target, _, data in warc_records if kind == "resource"}
+    originals = {(t, h["WARC-Date"]) for kind, t, h, _ in warc_records if kind == "response"}
+    written = {target for kind, target, *_ in warc_records if kind == "response"}
     written |= {
         target
-        for kind, target, headers, _ in found
+        for kind, target, headers, _ in warc_records
         if kind == "revisit" and (headers["WARC-Refers-To-Target-URI"], headers["WARC-Refers-To-Date"]) in originals
     }
     rows = index(weboid.collection, "SELECT url FROM captures WHERE record_type != 'resource'")
@@ -86,22 +86,22 @@ def archive(weboid: WeboidRunner, cells: Sequence[AcidCell]) -> tuple[CommandRes
 
 
 def shares(picture: bytes, count: int) -> list[float]:
-    """How much of each mark is green, 0 to 1; what frames and lossy pictures blur is let go."""
+    """Return the green share of each mark, 0 to 1, without its edge, which frames and lossy pictures blur."""
     image = Image.open(io.BytesIO(picture)).convert("RGB")
-    found = []
+    green_shares = []
     for number in range(count):
         left, top = place(number)
         inner = image.crop((left + 4, top + 4, left + SIZE - 4, top + SIZE - 4))
         pixels = inner.tobytes()
         triples = zip(pixels[::3], pixels[1::3], pixels[2::3], strict=True)
         green = sum(r < 60 and 100 < g < 156 and b < 60 for r, g, b in triples)
-        found.append(round(green / (inner.width * inner.height), 3))
-    return found
+        green_shares.append(round(green / (inner.width * inner.height), 3))
+    return green_shares
 
 
 @contextmanager
 def served(weboid: WeboidRunner) -> Iterator[str]:
-    """`weboid serve` as a user starts it; its address."""
+    """Run `weboid serve` as a user starts it; yield its address."""
     process = weboid.start("serve", "--listen", "127.0.0.1:0")
     assert process.stdout is not None
     address = process.stdout.readline().strip()
@@ -146,14 +146,14 @@ async def play(address: str, results: Sequence[CellResult]) -> None:
                     result.played = shares(artifacts[ArtifactKind.VIEW], result.cell.marks)
                 result.played_text = artifacts.get(ArtifactKind.TEXT, b"").decode()
                 origin = urlsplit(link[0]).netloc
-                asked = [each.url for each in copy.requests]
-                result.strays = [url for url in asked if urlsplit(url).netloc != origin and url[:5] != "data:"]
+                urls = [each.url for each in copy.requests]
+                result.strays = [url for url in urls if urlsplit(url).netloc != origin and url[:5] != "data:"]
 
         await asyncio.gather(*(read() for _ in range(_READERS)))
 
 
 def table(results: Sequence[CellResult]) -> str:
-    """The results as a table in Markdown."""
+    """Return the results as a table in Markdown."""
     lines = ["| Cell | In the WARC | Seen | Played back |", "|---|---|---|---|"]
     for each in results:
         urls = 1 + len(each.cell.must)
@@ -166,7 +166,7 @@ def table(results: Sequence[CellResult]) -> str:
 
 
 def shared_share(requests: Iterable[LoggedRequest], cells: Sequence[AcidCell]) -> float:
-    """Share of the cells' pages that were requested in a browser context of an earlier page."""
+    """Return the share of the cells' pages that were requested in a browser context of an earlier page."""
     paths = {urlsplit(each.url).path for each in cells}
     sent: dict[str, bool] = {}
     for each in requests:
@@ -175,5 +175,5 @@ def shared_share(requests: Iterable[LoggedRequest], cells: Sequence[AcidCell]) -
     return sum(sent.values()) / len(paths)
 
 
-def _green(found: Sequence[float]) -> int:
-    return sum(share > 0.9 for share in found)
+def _green(green_shares: Sequence[float]) -> int:
+    return sum(share > 0.9 for share in green_shares)

@@ -41,41 +41,41 @@ class ServiceCall:
 
 
 class ArchiveServer:
-    """The server: give it `answers` by host and path, see what was `asked`."""
+    """The server: give it `answers` by host and path, see what was `requests`."""
 
     def __init__(self) -> None:
         self.answers: dict[str, ServiceAnswer | list[ServiceAnswer] | Callable[[ServiceCall], ServiceAnswer]] = {}
-        self.asked: list[ServiceCall] = []
+        self.requests: list[ServiceCall] = []
         self.origin = ""
         self.clock = ManualClock(seconds=1_000.0)
 
     def put(self, place: str, body: str | bytes = "", status: int = 200, **headers: str) -> None:
-        """Answer there; underscores in header names stand for hyphens."""
+        """Set the answer for a place; underscores in header names stand for hyphens."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         self.answers[place.partition("://")[2]] = ServiceAnswer(status, body, named)
 
     @property
     def places(self) -> list[str]:
-        """What was asked for, in order."""
-        return [each.place for each in self.asked]
+        """Return the requested places (host, path and query), in order."""
+        return [each.place for each in self.requests]
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
         place = request.raw_path[1:]
         body = (await request.read()).decode()
-        asked = ServiceCall(request.method, place, dict(request.headers), body)
-        self.asked.append(asked)
-        found = self.answers.get(place) or self.answers.get(place.partition("?")[0])
-        if isinstance(found, list):
-            found = found.pop(0) if len(found) > 1 else found[0]
-        answer = found(asked) if callable(found) else found or ServiceAnswer(404, "not here")
+        call = ServiceCall(request.method, place, dict(request.headers), body)
+        self.requests.append(call)
+        entry = self.answers.get(place) or self.answers.get(place.partition("?")[0])
+        if isinstance(entry, list):
+            entry = entry.pop(0) if len(entry) > 1 else entry[0]
+        answer = entry(call) if callable(entry) else entry or ServiceAnswer(404, "not here")
         if answer.delay is not None:
             await answer.delay.wait()
         data = answer.body if isinstance(answer.body, bytes) else answer.body.encode()
         return web.Response(status=answer.status, body=data, headers=dict(answer.headers))
 
     def client(self, fetch: HttpFetch, *, gap_s: float = 0.0) -> ArchiveClient:
-        """Who asks these archives."""
+        """Return a client whose requests to archives reach this server."""
 
         async def rerouted(question: ArchiveRequest) -> ArchiveResponse:
             scheme, _, rest = question.url.partition("://")
@@ -90,7 +90,7 @@ class ArchiveServer:
 
 @asynccontextmanager
 async def running_archive_server() -> AsyncIterator[ArchiveServer]:
-    """A server on a free port of loopback."""
+    """Run an archive server on a free port of loopback."""
     archive_server = ArchiveServer()
     runner = web.ServerRunner(web.Server(archive_server.handle))
     await runner.setup()
@@ -105,5 +105,5 @@ async def running_archive_server() -> AsyncIterator[ArchiveServer]:
 
 
 def fetcher(egress: EgressSettings = EGRESS, *, limit_s: float = 30.0) -> HttpFetch:
-    """The real way to the network, which is let onto loopback."""
+    """Return the real `HttpFetch`, which by default may reach loopback."""
     return HttpFetch(egress, is_own=lambda _address: False, user_agent="Weboid", limit_s=limit_s)

@@ -64,7 +64,7 @@ def reply(
     headers: Mapping[str, str] | None = None,
     **more: str,
 ) -> bytes:
-    """An answer in full. No length where `length` is None; in `more` underscores are hyphens."""
+    """Return a whole response, without Content-Length if `length` is None; in `more` underscores are hyphens."""
     lines = [f"HTTP/1.1 {status} Whatever"]
     if mime:
         lines.append(f"Content-Type: {mime}")
@@ -76,18 +76,18 @@ def reply(
 
 
 def head_of(answer: bytes) -> bytes:
-    """An answer without its body."""
+    """Return a response without its body."""
     return answer.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
 
 
 def moved(location: str, status: int = 302, *, Set_Cookie: str = "") -> bytes:  # noqa: N803
-    """A redirect."""
+    """Return a redirect response."""
     more = {"Set-Cookie": Set_Cookie} if Set_Cookie else {}
     return reply(status, b"", headers={"Location": location} | more)
 
 
 def always(*steps: Step) -> Answering:
-    """The same to everything; HEAD gets no body of a single whole answer."""
+    """Answer every request with these steps; HEAD gets no body of a single whole response."""
 
     def answer(request: BehaviourRequest) -> Steps:
         if request.method == "HEAD" and len(steps) == 1 and isinstance(steps[0], bytes):
@@ -98,21 +98,21 @@ def always(*steps: Step) -> Answering:
 
 
 def rawly(*steps: Step) -> Answering:
-    """The same to everything, to HEAD as well."""
+    """Answer every request with these steps, HEAD as well."""
     return lambda _: steps
 
 
 def head(*steps: Step, get: bytes | None = None) -> Answering:
-    """So to HEAD; to GET the page."""
+    """Answer HEAD with these steps, and GET with the page."""
     return lambda request: steps if request.method == "HEAD" else [reply() if get is None else get]
 
 
 def paths(table: Mapping[str, bytes], other: bytes | None = None) -> Answering:
-    """By path; 404 where the table has none."""
+    """Answer by path, with `other` or 404 where the table has none."""
 
     def answer(request: BehaviourRequest) -> Steps:
-        found = table.get(request.path, reply(404) if other is None else other)
-        return [head_of(found) if request.method == "HEAD" else found]
+        response = table.get(request.path, reply(404) if other is None else other)
+        return [head_of(response) if request.method == "HEAD" else response]
 
     return answer
 
@@ -145,7 +145,7 @@ class ServerBehaviour:
 
 
 def one(name: str, verdict: CheckVerdict, answering: Answering, **more: object) -> ServerBehaviour:
-    """A behaviour of one server, at port 80."""
+    """Return a behaviour of one server, at port 80."""
     return replace(ServerBehaviour(name, verdict, {"site.test:80": answering}), **more)  # type: ignore[arg-type]
 
 
@@ -201,7 +201,7 @@ async def serving(
     *,
     addresses: Mapping[str, str] | None = None,
 ) -> AsyncIterator[dict[str, str]]:
-    """Run them; what `[egress] resolve` must say, so that their names lead to them."""
+    """Run the servers; yield the `[egress] resolve` that maps their names to them."""
     resolve: dict[str, str] = {}
     running: list[asyncio.Server] = []
     tasks: set[asyncio.Task[None]] = set()
@@ -221,9 +221,9 @@ async def serving(
         address = (addresses or {}).get(host, "127.0.0.1")
         server = await asyncio.start_server(handler(answering), address, 0, ssl=context, backlog=4096)
         running.append(server)
-        found = server.sockets[0].getsockname()
-        bare = f"[{found[0]}]" if ":" in found[0] else found[0]
-        resolve[name] = f"{bare}:{found[1]}"
+        socket_name = server.sockets[0].getsockname()
+        bare = f"[{socket_name[0]}]" if ":" in socket_name[0] else socket_name[0]
+        resolve[name] = f"{bare}:{socket_name[1]}"
     try:
         yield resolve
     finally:
@@ -235,14 +235,14 @@ async def serving(
 
 
 def closed_port() -> Iterator[int]:
-    """A port at which nobody listens, kept so."""
+    """Yield a port on which nothing listens; it stays bound, so that nothing can take it."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         yield sock.getsockname()[1]
 
 
 def settings_for(resolve: Mapping[str, str], *, timeout_s: float = 60.0, ca_file: str = "") -> Settings:
-    """A profile that may ask loopback."""
+    """Return settings that allow requests to loopback."""
     return Settings(
         egress=EgressSettings(allow=("127.0.0.0/8", "::1/128"), resolve=dict(resolve), ca_file=ca_file),
         links=LinksSettings(timeout_s=timeout_s, contact="https://wiki.test/checks"),
@@ -250,5 +250,5 @@ def settings_for(resolve: Mapping[str, str], *, timeout_s: float = 60.0, ca_file
 
 
 def prober_for(settings: Settings, **more: object) -> HttpProber:
-    """A prober that knows no address of its own."""
+    """Return a prober that regards no address as its own."""
     return HttpProber(settings, is_own=lambda _: False, **more)  # type: ignore[arg-type]

@@ -60,24 +60,24 @@ class FixedCopyChecker(CopyChecker):
     """Checker that finds copies of the archives and asks nobody about others.
 
     Attributes:
-        asked: the addresses that were to be cited.
+        addresses: the addresses that were to be cited.
         cited_as: what is seen at an address; GOOD at all others.
         standing_as: the same of addresses that pages have; UNCLEAR at all others.
     """
 
     client: ArchiveClient = field(init=False, repr=False)  # nobody is asked
-    asked: list[str] = field(default_factory=list)
+    addresses: list[str] = field(default_factory=list)
     cited_as: dict[str, CopyVerdict] = field(default_factory=dict)
     standing_as: dict[str, CopyVerdict] = field(default_factory=dict)
 
     async def cited(self, address: str, url: str) -> CopyCheckResult:
-        """What is seen."""
+        """Record the address; return its verdict in `cited_as`, GOOD by default."""
         del url
-        self.asked.append(address)
+        self.addresses.append(address)
         return CopyCheckResult(self.cited_as.get(address, CopyVerdict.GOOD))
 
     async def standing(self, address: str, url: str) -> CopyCheckResult:
-        """The same."""
+        """Return the address's verdict in `standing_as`, UNCLEAR by default."""
         del url
         return CopyCheckResult(self.standing_as.get(address, CopyVerdict.UNCLEAR))
 
@@ -120,7 +120,7 @@ class BotHarness:
             self.turn(url, state)
 
     def turn(self, url: str, state: LinkState, *, code: int = StatusCode.NOT_FOUND) -> None:
-        """Let a link be in a state, looked at today; a lost one since two months."""
+        """Set a link's state, checked today; a lost link failed first `DIED` ago."""
         today = day_of(self.clock.now())
         is_lost = state in (LinkState.DEAD, LinkState.USURPED)
         died = day_of(self.clock.now() - DIED) if is_lost else None
@@ -136,7 +136,7 @@ class BotHarness:
             rows.execute(update(urls).where(urls.c.id == number).values(values))
 
     def give_copy(self, url: str, timestamp: str = STAMP, *, service: str = "wayback", address: str = "") -> str:
-        """Let an archive have a copy of the link: its address."""
+        """Store an archive's copy of the link; return its address."""
         address = address or f"https://web.archive.org/web/{timestamp}/{url}"
         with self.store.writing() as rows:
             number = find_urls(rows, [url])[url].id
@@ -152,21 +152,21 @@ class BotHarness:
             change_wiki(rows, wiki, settings=made.merged_into(wiki.settings))
 
     async def run(self, *titles: str, **run_options: Any) -> tuple[BotRunSummary, list[PageEditResult | BotEdit]]:
-        """Let the bot run on these pages: what it did, and what it told."""
-        told: list[PageEditResult | BotEdit] = []
+        """Run the bot on these pages; return its summary and the results that it reported."""
+        reports: list[PageEditResult | BotEdit] = []
         async with self.bot() as bot:
-            bot.on_result, bot.run_options = told.append, BotOptions(titles, **run_options)
+            bot.on_result, bot.run_options = reports.append, BotOptions(titles, **run_options)
             tally = await bot.run()
-        return tally, told
+        return tally, reports
 
     async def look_back(self) -> BotRunSummary:
-        """Let the bot look what became of its edits."""
+        """Let the bot check what became of its edits."""
         async with self.bot() as bot:
             return await bot.look_back()
 
     @asynccontextmanager
     async def bot(self, *, address: str = "") -> AsyncIterator[WikiBot]:
-        """A bot; it stays logged in from one run of a test to the next."""
+        """Yield a bot; it stays logged in from one run of a test to the next."""
         address = address or self.writer.api
         if address not in self._apis:
             api = WikiApi(
@@ -188,22 +188,22 @@ class BotHarness:
         await self._open_apis.aclose()
 
     def text(self, title: str) -> str:
-        """The page's text now."""
-        told = self.writer.ask(action="query", titles=title, prop="revisions", rvprop="content|user", rvslots="main")
-        revision = told["query"]["pages"][0]["revisions"][0]
+        """Return the page's current text."""
+        reply = self.writer.ask(action="query", titles=title, prop="revisions", rvprop="content|user", rvslots="main")
+        revision = reply["query"]["pages"][0]["revisions"][0]
         content: str = revision["slots"]["main"]["content"]
         return content
 
     def revisions(self, title: str) -> list[dict[str, Any]]:
-        """The page's history, the newest first."""
-        told = self.writer.ask(
+        """Return the page's latest 50 revisions, newest first."""
+        reply = self.writer.ask(
             action="query", titles=title, prop="revisions", rvprop="ids|user|comment|flags|tags", rvlimit=50
         )
-        found: list[dict[str, Any]] = told["query"]["pages"][0]["revisions"]
-        return found
+        revisions: list[dict[str, Any]] = reply["query"]["pages"][0]["revisions"]
+        return revisions
 
     def edits(self) -> list[BotEdit]:
-        """What the book has, the newest first."""
+        """Return the wiki's bot edits in the registry, newest first."""
         with self.store.reading() as rows:
             return newest_edits(rows, self.wiki.id, limit=500)
 
@@ -216,7 +216,7 @@ class BotHarness:
 
 
 def open_bot_harness(store: RegistryStore, writer: WikiWriter, login: str) -> BotHarness:
-    """A registry that knows the wiki, with the bot switched on."""
+    """Add the wiki to the registry, with the bot switched on; return its harness."""
     with store.writing() as rows:
         wiki = ensure_wiki(rows, WikiName("shop"), day=3_000)
         wiki = change_wiki(rows, wiki, url=writer.api)

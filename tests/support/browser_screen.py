@@ -28,7 +28,7 @@ class BrowserScreen:
     session: str
 
     async def send(self, method: str, **params: Any) -> dict[str, Any]:
-        """A DevTools command to the window."""
+        """Send a DevTools command to the window; return its result."""
         return await self.browser.connection.send(method, params, self.session)
 
     async def open(self, address: str, *, size: tuple[int, int] = (1200, 900), dark: bool = False) -> None:
@@ -48,7 +48,7 @@ class BrowserScreen:
         })""")
 
     async def value(self, expression: str) -> Any:
-        """What JavaScript in the page's world says; promises are waited for."""
+        """Return the value of a JavaScript expression in the page's world; promises are awaited."""
         for _ in range(20):  # the document may change under the first ones
             try:
                 answer = await self.send(
@@ -69,39 +69,39 @@ class BrowserScreen:
             await self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
 
     async def findings(self) -> list[str]:
-        """What axe finds against the document, serious or critical: rule and place."""
+        """Return axe's serious and critical violations in the document: rule, element and summary."""
         await self.value(_AXE.read_text() + ";0")
-        found = await self.value(
+        report = await self.value(
             "axe.run(document, {iframes: false, resultTypes: ['violations']})"
             ".then(found => JSON.stringify(found.violations))"
         )
         return [
             f"{each['id']}: {node['html'][:200]} {node.get('failureSummary', '')[:300]}"
-            for each in json.loads(found)
+            for each in json.loads(report)
             if each["impact"] in _SERIOUS
             for node in each["nodes"]
         ]
 
     async def picture(self) -> bytes:
-        """The window as PNG."""
+        """Return a screenshot of the window as PNG."""
         answer = await self.send("Page.captureScreenshot", format="png")
         return base64.b64decode(answer["data"])
 
     async def pdf(self) -> bytes:
-        """The page as it is printed."""
+        """Return the page as it is printed, as PDF."""
         answer = await self.send("Page.printToPDF")
         return base64.b64decode(answer["data"])
 
 
 @asynccontextmanager
 async def open_screen() -> AsyncIterator[BrowserScreen]:
-    """A window of a browser of its own."""
+    """Launch a browser and yield a window of it."""
     async with await launch_browser() as browser, open_window(browser) as screen:
         yield screen
 
 
 async def launch_browser() -> Browser:
-    """A browser for `open_window`, to be used as a context manager; its loop may rest in between."""
+    """Launch a browser for `open_window`, a context manager; its event loop may pause between uses."""
     return await Browser.launch(
         BrowserSettings(hang_limit_s=3_600), find_browser(), hosts={"127.0.0.1": "127.0.0.1"}, clock=SystemClock()
     )
@@ -109,7 +109,7 @@ async def launch_browser() -> Browser:
 
 @asynccontextmanager
 async def open_window(browser: Browser) -> AsyncIterator[BrowserScreen]:
-    """A window of that browser, without what its other windows store."""
+    """Yield a window of that browser that shares no storage with its other windows."""
     async with browser.context() as context:
         sessions: list[str] = []
         context.on_target = lambda session, info: sessions.append(session)
@@ -126,13 +126,13 @@ async def open_window(browser: Browser) -> AsyncIterator[BrowserScreen]:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def windows() -> AsyncIterator[Browser]:
-    """A browser for the windows of all tests of the session's loop."""
+    """Yield a browser for the windows of all tests of the session's loop."""
     async with await launch_browser() as it:
         yield it
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def screen(windows: Browser) -> AsyncIterator[BrowserScreen]:
-    """A window."""
+    """Yield a new window of the session's browser."""
     async with open_window(windows) as it:
         yield it

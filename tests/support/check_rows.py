@@ -13,8 +13,8 @@ from links.url_parts import SCHEMES, bucket_of, domain_index, url_parts_of
 
 
 def watch(store: RegistryStore, addresses: Iterable[str], *, day: int = 0, **columns: Any) -> dict[str, int]:
-    """Let the registry watch the URLs, due on that day; their rows' ids."""
-    found: dict[str, int] = {}
+    """Add the URLs to the registry, due on that day; return their rows' ids by URL."""
+    id_by_address: dict[str, int] = {}
     with store.writing() as rows:
         known = {name: id_ for id_, name in rows.execute(select(hosts.c.id, hosts.c.name))}
         for address in addresses:
@@ -36,12 +36,12 @@ def watch(store: RegistryStore, addresses: Iterable[str], *, day: int = 0, **col
             }
             row = rows.execute(insert(urls).values(**values | columns))
             assert row.inserted_primary_key is not None
-            found[address] = row.inserted_primary_key[0]
-    return found
+            id_by_address[address] = row.inserted_primary_key[0]
+    return id_by_address
 
 
 def url_row(url: str, **columns: Any) -> UrlRow:
-    """The row of a URL that is due and was never checked, but for these columns."""
+    """Return the row of a URL that is due and was never checked, but for these columns."""
     days = {"added_day": 0, "touched_day": 0, "checked_day": None, "due_day": 0}
     health = {"state": LinkState.UNKNOWN, "fails": 0, "first_fail_day": None, "last_fail_day": None, "proofs": 0}
     facts = {"id": 1, "host_id": 1, "code": 0, "history": None, "mime": None, "kib": None, **days, **health}
@@ -54,13 +54,13 @@ def _host(name: str) -> dict[str, Any]:
 
 
 def row_of(store: RegistryStore, url_id: int) -> Any:
-    """The URL's row as it is now."""
+    """Return the URL's current row."""
     with store.reading() as rows:
         return rows.execute(select(urls).where(urls.c.id == url_id)).one()
 
 
 def seen_of(store: RegistryStore, url_id: int) -> list[Any]:
-    """The URL's observations, the oldest first."""
-    asked = select(observations).where(observations.c.url_id == url_id)
+    """Return the URL's observations, oldest first."""
+    query = select(observations).where(observations.c.url_id == url_id)
     with store.reading() as rows:
-        return list(rows.execute(asked.order_by(observations.c.moment)))
+        return list(rows.execute(query.order_by(observations.c.moment)))

@@ -19,7 +19,7 @@ class ManualClock:
 
     @property
     def seconds(self) -> float:
-        """Monotonic seconds."""
+        """Return the monotonic seconds."""
         return (self.moment - self._zero).total_seconds()
 
     @seconds.setter

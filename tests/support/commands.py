@@ -33,17 +33,17 @@ class CommandResult:
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """Its output as JSON lines."""
+        """Return the output's parsed JSON lines."""
         return [json.loads(line) for line in self.out.splitlines()]
 
     @property
     def pages(self) -> dict[str, dict[str, Any]]:
-        """Its page events by URL."""
+        """Return the page events by URL."""
         return {each["url"]: each for each in self.events if each["event"] == "page"}
 
     @property
     def summary(self) -> dict[str, Any]:
-        """Its last event."""
+        """Return the last event, the summary."""
         last = self.events[-1]
         assert last["event"] == "summary"
         return last
@@ -106,13 +106,13 @@ class WeboidRunner:
             root.setLevel(level)
 
     def archive(self, *arguments: str, given: str = "") -> CommandResult:
-        """`weboid archive --json` with the profile."""
+        """Run `weboid archive --json` with the profile."""
         profile = ("--profile", str(self.profile))
         return self.run("archive", "--json", *profile, *arguments, given=given)
 
 
 def profile_for(web: TestWeb, path: Path, **groups: dict[str, Any]) -> Path:
-    """A profile under which the test web is reachable, with the groups' changes."""
+    """Write a profile under which the test web is reachable, with the groups' changes; return its path."""
     groups["egress"] = {
         "allow": ["127.0.0.0/8"],
         "resolve": web.resolve,
@@ -137,7 +137,7 @@ def profile_for(web: TestWeb, path: Path, **groups: dict[str, Any]) -> Path:
 
 
 def _toml(value: object) -> str:
-    """The value as TOML; JSON's strings, numbers and lists are TOML's."""
+    """Return the value as TOML; JSON's strings, numbers and lists are TOML's."""
     if isinstance(value, dict):
         inner = ", ".join(f"{json.dumps(key)} = {_toml(each)}" for key, each in value.items())
         return f"{{{inner}}}"
@@ -146,7 +146,7 @@ def _toml(value: object) -> str:
 
 @pytest.fixture
 def weboid_with(web: TestWeb, tmp_path: Path) -> Callable[..., WeboidRunner]:
-    """Makes the command's runner; keyword arguments are groups of the profile."""
+    """Return a function that makes the command's runner; its keyword arguments are groups of the profile."""
 
     def make(**groups: dict[str, Any]) -> WeboidRunner:
         return WeboidRunner(tmp_path, profile_for(web, tmp_path / "profile.toml", **groups))
@@ -156,5 +156,5 @@ def weboid_with(web: TestWeb, tmp_path: Path) -> Callable[..., WeboidRunner]:
 
 @pytest.fixture
 def weboid(weboid_with: Callable[..., WeboidRunner]) -> WeboidRunner:
-    """The command with the default settings and no politeness."""
+    """Return the command's runner with the default settings and no politeness."""
     return weboid_with()

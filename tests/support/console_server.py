@@ -42,11 +42,11 @@ class ServedConsole:
 
     @property
     def frontier(self) -> Frontier:
-        """The queue."""
+        """Return the crawl queue."""
         return self.stores.frontier
 
     def get(self, path: str = "", **query: str) -> httpx.Response:
-        """A page."""
+        """Request a page as a user of the current role."""
         with httpx.Client(timeout=120, verify=False) as client:
             self.sign_in(client)
             return client.get(
@@ -54,7 +54,7 @@ class ServedConsole:
             )
 
     def post(self, path: str, fields: dict[str, str]) -> httpx.Response:
-        """A form."""
+        """Submit a form as a user of the current role."""
         with httpx.Client(timeout=120, verify=False) as client:
             self.sign_in(client)
             return client.post(f"{self.address}{path}", data=fields, headers={"Origin": self.address})
@@ -70,7 +70,7 @@ class ServedConsole:
         await screen.open(f"{self.address}{whole}", **window)  # type: ignore[arg-type]
 
     def page_ids(self, url: str) -> list[str]:
-        """The captures of a URL, the newest first."""
+        """Return the page ids of a URL's captures, newest first."""
         query = "SELECT page_id FROM pages WHERE url = :url ORDER BY captured_ms DESC"
         return [row["page_id"] for row in self.stores.database.rows(query, {"url": url})]
 
@@ -113,7 +113,7 @@ CHECKED: dict[str, list[Callable[..., Any]]] = {"response": [check_answer]}
 
 @contextmanager
 def api_client(address: str, secret: str) -> Iterator[httpx.Client]:
-    """A browser with a session, for addresses of the API."""
+    """Yield a client of the API with a session; its answers are checked against the API's description."""
     headers = {"Origin": address}
     with httpx.Client(base_url=f"{address}{API}", headers=headers, timeout=120, event_hooks=CHECKED) as it:
         it.cookies.set(COOKIE, secret)
@@ -137,7 +137,7 @@ def serve_console(layout: Layout) -> Iterator[ServedConsole]:
 
 @contextmanager
 def serving(make_app: Callable[[str], ASGIApp]) -> Iterator[str]:
-    """Serve the application that is made for an origin until the end of the block; the origin."""
+    """Serve the application made for an origin until the end of the block; yield the origin."""
     listener = open_listener("127.0.0.1", 0)
     address = f"http://127.0.0.1:{listener.getsockname()[1]}"
     app = make_app(address)

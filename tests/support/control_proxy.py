@@ -15,12 +15,12 @@ SETTINGS = Settings(egress=EgressSettings(allow=("127.0.0.0/8",)), proxy=ProxySe
 
 @pytest.fixture(scope="module")
 def stands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningProxy]:
-    """A proxy with control over TCP."""
+    """Yield a running proxy whose control server listens on TCP."""
     layout = Layout(tmp_path_factory.mktemp("collection"))
     with run_proxy(layout, SETTINGS, control=("127.0.0.1", 0, SECRET)) as started:
         yield started
 
 
 def address(stands: RunningProxy) -> tuple[str, int]:
-    """Where its control listens."""
+    """Return the host and port of the proxy's control server."""
     return "127.0.0.1", stands.control.port

@@ -17,7 +17,7 @@ _LETTERS = "eeetttaaoooiinnsshhrrdllucmwfgypbvk"
 
 
 def page(seed: int, height: int = 800, width: int = 1280, *, photos: int = 4) -> Pixels:
-    """A header, a list of links at the left, text with headings and photos, as a news site has."""
+    """Draw a page as of a news site: header, links at the left, text with headings and photos."""
     chosen = random.Random(seed)
     image = Image.new("RGB", (width, height), (255, 255, 255))
     pen = ImageDraw.Draw(image)
@@ -45,7 +45,7 @@ def page(seed: int, height: int = 800, width: int = 1280, *, photos: int = 4) ->
 
 
 def photo(seed: int, width: int, height: int) -> Pixels:
-    """Smooth shapes with a grain, as a photo has."""
+    """Draw smooth shapes with a grain, as in a photo."""
     random_ = np.random.default_rng(seed)
     rough = random_.integers(0, 256, (height // 24 + 2, width // 24 + 2, 3), dtype=np.uint8)
     smooth = Image.fromarray(rough).resize((width, height), Image.Resampling.BICUBIC)
@@ -53,21 +53,21 @@ def photo(seed: int, width: int, height: int) -> Pixels:
 
 
 def noisy(pixels: Pixels, most: int, seed: int = 1) -> Pixels:
-    """The same, each value up to so much off."""
+    """Return the pixels, each value changed by up to `most`."""
     off = np.random.default_rng(seed).integers(-most, most + 1, pixels.shape, dtype=np.int16)
-    found: Pixels = np.clip(pixels + off, 0, 255).astype(np.uint8)
-    return found
+    noisy_pixels: Pixels = np.clip(pixels + off, 0, 255).astype(np.uint8)
+    return noisy_pixels
 
 
 def banner(pixels: Pixels, height: int = 80) -> Pixels:
-    """The page pushed down by a bar with some words."""
+    """Return the page pushed down by a bar with some words."""
     bar = Image.new("RGB", (pixels.shape[1], height), (250, 220, 120))
     ImageDraw.Draw(bar).text((40, height // 3), "We have news for you", fill=(0, 0, 0), font=font(18))
     return np.concatenate([np.asarray(bar), pixels])
 
 
 def wall(pixels: Pixels) -> Pixels:
-    """The page dimmed, with a box of words in the middle of its first screen."""
+    """Return the page dimmed, with a box of words in the middle of its first screen."""
     image = Image.fromarray((pixels // 2).astype(np.uint8))
     pen = ImageDraw.Draw(image)
     pen.rectangle((340, 200, 940, 600), fill=(255, 255, 255))
@@ -77,18 +77,18 @@ def wall(pixels: Pixels) -> Pixels:
 
 
 def words(chosen: random.Random, count: int) -> str:
-    """So many words."""
+    """Return `count` random words."""
     return " ".join("".join(chosen.choice(_LETTERS) for _ in range(chosen.randrange(2, 10))) for _ in range(count))
 
 
 @cache
 def font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    """Pillow's own typeface: the same on every machine."""
+    """Return Pillow's own typeface, the same on every machine."""
     return ImageFont.load_default(size)
 
 
 def packed(pixels: Pixels, kind: str = "PNG", **options: int) -> bytes:
-    """The picture as a file."""
+    """Encode the pixels as an image file."""
     out = io.BytesIO()
     if kind == "PNG":
         options = {"compress_level": 1, **options}
@@ -97,7 +97,7 @@ def packed(pixels: Pixels, kind: str = "PNG", **options: int) -> bytes:
 
 
 def browsers_png(pixels: Pixels) -> bytes:
-    """A PNG as the browser writes it fast: each row told by the one above."""
+    """Return a PNG as the browser encodes it fast: each row predicted from the one above."""
     height, width = pixels.shape[:2]
     rows = np.zeros((height, 1 + 3 * width), np.uint8)
     flat = pixels.reshape(height, -1)
@@ -108,5 +108,5 @@ def browsers_png(pixels: Pixels) -> bytes:
 
 
 def png_chunk(name: bytes, body: bytes) -> bytes:
-    """A part of a PNG."""
+    """Return a PNG chunk."""
     return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))

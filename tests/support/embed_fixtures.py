@@ -20,7 +20,6 @@ Running = Callable[..., Any]
 
 @pytest.fixture
 def front() -> Iterator[StubFront]:
-    """A stub front."""
     with running_front() as running:
         yield running
 
@@ -66,7 +65,7 @@ def running_proxy(upstream: str, front: StubFront, **more: Any) -> Iterator[int]
 
 @pytest.fixture
 def proxied(front: StubFront) -> Iterator[Running]:
-    """A function that starts a proxy for an upstream; it stops with the test."""
+    """Yield a function that starts a proxy for an upstream; the proxy stops with the test."""
     from contextlib import ExitStack
 
     with ExitStack() as stack:

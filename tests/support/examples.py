@@ -23,7 +23,7 @@ def register() -> None:
 
 
 def examples(count: int) -> int:
-    """The number for ``@settings(max_examples=…)``: `count`, or few when the profile says so."""
+    """Return the number for ``@settings(max_examples=…)``: `count`, or few when the profile says so."""
     if settings.get_current_profile_name() == BRIEF:
         return min(count, _BRIEF_EXAMPLES)
     return count

@@ -14,7 +14,7 @@ TODAY = day_of(NOW)
 
 
 def watch(connection: Connection, *texts: str, state: LinkState = LinkState.DEAD) -> list[int]:
-    """Rows for the URLs, as if pages had them; their ids."""
+    """Add rows for the URLs, as if pages had them; return their ids."""
     ids = []
     for text in texts:
         it = url_parts_of(text)

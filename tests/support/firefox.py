@@ -27,7 +27,7 @@ class FirefoxWindow:
     _ids: "count[int]" = field(default_factory=count)
 
     async def send(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """A command; its result."""
+        """Send a WebDriver BiDi command; return its result."""
         number = next(self._ids)
         await self.connection.send(json.dumps({"id": number, "method": method, "params": parameters}))
         while True:  # events come in between
@@ -69,7 +69,7 @@ class FirefoxWindow:
 
 @asynccontextmanager
 async def open_firefox(home: Path) -> AsyncIterator[FirefoxWindow]:
-    """A window of a browser of its own, which stores in that folder."""
+    """Start Firefox with that folder as its profile; yield a window."""
     assert FIREFOX is not None
     options = ("--headless", "--no-remote", "--profile", str(home), "--remote-debugging-port", "0")
     process = await asyncio.create_subprocess_exec(

@@ -63,7 +63,7 @@ class HttpListener:
 
     @property
     def address(self) -> str:
-        """The origin."""
+        """Return the server's origin."""
         return self._server.origin
 
     def reset(self) -> None:

@@ -41,7 +41,7 @@ class LabelledPage:
 
     @property
     def evidence(self) -> PageEvidence:
-        """What is known of it without a browser, as if one had looked."""
+        """Return the evidence known without a browser, in the form that a visit yields."""
         traits = read_traits(self.html) if self.mime == "text/html" else None
         if traits is not None and self.covered:
             traits = replace(traits, overlay_share=self.covered, overlay_text=self.over)
@@ -54,7 +54,7 @@ class LabelledPage:
 
 
 def page(title: str, body: str, head: str = "") -> str:
-    """A document."""
+    """Return an HTML document."""
     return (
         f"<!doctype html><html><head><meta charset=utf-8><title>{title}</title>{head}</head><body>{body}</body></html>"
     )
@@ -79,7 +79,7 @@ ARTICLE = PARAGRAPH * 8
 
 
 def article(title: str, more: str = "", head: str = "") -> str:
-    """A long page of that title."""
+    """Return a long page with that title."""
     return page(title, f"{MENU}<h1>{title}</h1>{ARTICLE}{more}{FOOTER}", head)
 
 

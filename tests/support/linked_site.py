@@ -15,18 +15,17 @@ Answer = tuple[int, dict[str, str], bytes]
 
 
 def page(*links: str) -> Answer:
-    """An HTML page that links there."""
+    """Return an HTML page with these links."""
     anchors = "".join(f'<a href="{link}">{link}</a> ' for link in links)
     return 200, {"Content-Type": "text/html"}, f"<title>page</title><p>{anchors}".encode()
 
 
 def moved(location: str) -> Answer:
-    """A redirect."""
+    """Return a redirect."""
     return 302, {"Location": location}, b""
 
 
 def file(body: bytes, content_type: str = "text/plain") -> Answer:
-    """Anything else."""
     return 200, {"Content-Type": content_type}, body
 
 
@@ -34,13 +33,13 @@ class LinkedSite:
     """Serves answers by ``host/path``; every name is a host of it.
 
     Attributes:
-        asked: how often each ``host/path?query`` was asked for.
+        requests: how often each ``host/path?query`` was asked for.
     """
 
     def __init__(self, answers: Mapping[str, Answer], *, port: int = 0) -> None:
         """Take the answers, and the port of an earlier site that is to be there again."""
         self.answers = dict(answers)
-        self.asked: Counter[str] = Counter()
+        self.requests: Counter[str] = Counter()
         self._asked_more = threading.Condition()
         site = self
 
@@ -59,7 +58,7 @@ class LinkedSite:
         """Answer one request."""
         key = handler.headers.get("Host", "").partition(":")[0] + handler.path
         with self._asked_more:
-            self.asked[key] += 1
+            self.requests[key] += 1
             self._asked_more.notify_all()
         status, headers, body = self.answers.get(key, (404, {}, b"nothing here"))
         handler.send_response(status)
@@ -72,16 +71,16 @@ class LinkedSite:
     def wait_until_asked(self, key: str, times: int, *, limit_s: float = 200.0) -> None:
         """Return when that was asked for so often."""
         with self._asked_more:
-            assert self._asked_more.wait_for(lambda: self.asked[key] >= times, limit_s)
+            assert self._asked_more.wait_for(lambda: self.requests[key] >= times, limit_s)
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """Return the port that the server listens on."""
         return self._server.server_port
 
     @property
     def resolve(self) -> dict[str, str]:
-        """For `egress.resolve`."""
+        """Return the value for `egress.resolve`."""
         port = self.port
         hosts = {key.partition("/")[0] for key in self.answers}
         return {f"{host}:80": f"127.0.0.1:{port}" for host in hosts}
@@ -95,7 +94,7 @@ class LinkedSite:
 
 
 def weboid_for(site: LinkedSite, web: TestWeb, folder: Path, **groups: dict[str, Any]) -> WeboidRunner:
-    """The command, with a profile under which the site is reachable."""
+    """Return the command's runner, with a profile under which the site is reachable."""
     groups["egress"] = {"resolve": {**web.resolve, **site.resolve}, **groups.get("egress", {})}
     visit = {"full_page": False, "thumbnail": False, "settle_s": 0.1}
     groups.setdefault("behaviours", {"run": []})

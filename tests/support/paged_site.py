@@ -19,18 +19,18 @@ _WORDS = "Some words of a page that somebody wrote about ships and harbours. " *
 
 
 def answers_of(*places: str) -> dict[str, Answer]:
-    """Answers for pages at ``host/name``: each with a picture of its own."""
-    found = {}
+    """Return answers for pages at ``host/name``, each with a picture of its own."""
+    answers = {}
     for place in places:
         host, _, name = place.partition("/")
-        found[place] = page_named(name)
-        found[f"{place}.png"] = file(_picture(name), "image/png")
-        found[f"{host}/style.css"] = file(STYLE, "text/css")
-    return found
+        answers[place] = page_named(name)
+        answers[f"{place}.png"] = file(_picture(name), "image/png")
+        answers[f"{host}/style.css"] = file(STYLE, "text/css")
+    return answers
 
 
 def page_named(name: str) -> Answer:
-    """A page with its picture."""
+    """Return a page with its picture."""
     text = (
         f"<!DOCTYPE html><title>{name}</title><link rel=stylesheet href=/style.css>"
         f"<h1>{name}</h1><img src=/{name}.png width=600 height=400><p>{_WORDS}</p>"

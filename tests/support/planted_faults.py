@@ -56,7 +56,7 @@ class PlantedFault:
 
 
 def held(archive: Path) -> Iterator[RecordFacts]:
-    """Every record with something to play back."""
+    """Yield every record that can be played back."""
     for path in sorted(archive.glob("*.warc.gz")):
         with path.open("rb") as file:
             for record in ArchiveIterator(file):
@@ -65,7 +65,7 @@ def held(archive: Path) -> Iterator[RecordFacts]:
 
 
 def plant(layout: Layout, faults: Iterable[PlantedFault]) -> dict[str, list[RecordFacts]]:
-    """Rewrite every WARC with these faults; the records that each took, by its name."""
+    """Rewrite every WARC with these faults; return the records that each fault took, by its name."""
     wanted, took = list(faults), dict[str, list[RecordFacts]]()
     for path in sorted(layout.archive.glob("*.warc.gz")):
         whole, fresh = path.read_bytes(), []
@@ -99,7 +99,7 @@ def _held(record: Any) -> RecordFacts:
 def _planted(
     record: Any, seen: RecordFacts, faults: Iterable[PlantedFault], took: dict[str, list[RecordFacts]]
 ) -> bytes | None:
-    """What stands in the record's place now; empty when it is left out, None when no fault takes it."""
+    """Return the record's replacement: empty when it is left out, None when no fault takes it."""
     for fault in faults:
         if fault.takes(seen):
             took.setdefault(fault.name, []).append(seen)
@@ -112,9 +112,9 @@ def _member(record: Any, payload: bytes) -> bytes:
     head = b""
     if record.http_headers is not None:
         http = record.http_headers
-        kept = [(name, value) for name, value in http.headers if name.lower() not in _OF_CODING]
-        kept.append(("Content-Length", str(len(payload))))
-        lines = [f"{http.protocol} {http.statusline}", *(f"{name}: {value}" for name, value in kept)]
+        headers = [(name, value) for name, value in http.headers if name.lower() not in _OF_CODING]
+        headers.append(("Content-Length", str(len(payload))))
+        lines = [f"{http.protocol} {http.statusline}", *(f"{name}: {value}" for name, value in headers)]
         head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
     remade = {
         "content-length": str(len(head) + len(payload)),

@@ -54,14 +54,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def png(colour: str = "red", size: tuple[int, int] = (8, 8)) -> bytes:
-    """A PNG image of one colour."""
+    """Return a PNG image of one colour."""
     with io.BytesIO() as buffer:
         Image.new("RGB", size, colour).save(buffer, "PNG")
         return buffer.getvalue()
 
 
 def index_row(of: Capture) -> CaptureRow:
-    """The capture as a row."""
+    """Return the capture as a row of the index."""
     return capture_row(
         of.url,
         unix_milliseconds(of.captured_at),
@@ -108,9 +108,9 @@ class CollectionBuilder:
         login: str = "",
         posted: tuple[str, bytes] | None = None,
     ) -> Capture:
-        """A `response` record and its row; `is_open` writes to the WARC as not yet closed.
+        """Write a `response` record and its row; `is_open` writes to the WARC as not yet closed.
 
-        After it a `request` record for `posted`, a Content-Type and a body.
+        A `request` record for `posted`, a Content-Type and a body, follows it.
         """
         lines = [("Content-Type", content_type or mime), *headers]
         location, digest = self._write(
@@ -129,7 +129,7 @@ class CollectionBuilder:
         )  # fmt: skip
 
     def check(self, check: PlaybackCheck, *, page_id: str = "of-a-check") -> None:
-        """A check of a page's copy, as the worker writes it: no capture of the page."""
+        """Write a check of a page's copy as the worker does; it is no capture of the page."""
         uri = artifact_uri(ArtifactKind.PAGEINFO, check.url)
         at = parse_warc_date(check.checked_at)
         location, digest = self._write(
@@ -155,7 +155,7 @@ class CollectionBuilder:
     def revisit(
         self, url: str, original: Capture, *, at: datetime = NOW, warc: str = "captures-00001.warc.gz"
     ) -> Capture:
-        """A `revisit` record of `original`, maybe at another URL."""
+        """Write a `revisit` record of `original`, possibly at another URL, and its row."""
         location, _ = self._write(
             url,
             b"",
@@ -195,7 +195,7 @@ class CollectionBuilder:
         page_id: str | None = None,
         login: str = "",
     ) -> Capture:
-        """A `resource` record and its row."""
+        """Write a `resource` record and its row."""
         uri = artifact_uri(kind, url)
         content_type = f"{mime}; charset=utf-8" if mime.startswith("text/") else mime
         location, digest = self._write(
@@ -238,7 +238,7 @@ class CollectionBuilder:
         resources: Sequence[PageResource] = (),
         notes: tuple[str, ...] = (),
     ) -> str:
-        """A page with the artifacts that are given, its manifest and its rows; its identifier."""
+        """Write a page with the given artifacts, its manifest and its rows; return its identifier."""
         page_id = hashlib.sha256(f"{url} {at}".encode()).hexdigest()[:32]
         if dom is not None:
             self.artifact(ArtifactKind.DOM, url, dom.encode(), mime="text/html", at=at, page_id=page_id, login=login)
@@ -273,7 +273,7 @@ class CollectionBuilder:
         return page_id
 
     def index(self, capture: Capture) -> Capture:
-        """Add the capture's row; the capture, cut to milliseconds."""
+        """Add the capture's row; return the capture, cut to milliseconds."""
         capture = replace(capture, captured_at=from_unix_milliseconds(unix_milliseconds(capture.captured_at)))
         original = capture.original
         self._database.execute(
@@ -348,12 +348,12 @@ class StoredReply:
 
     @property
     def text(self) -> str:
-        """The body as UTF-8."""
+        """Return the body, decoded as UTF-8."""
         return self.body.decode()
 
 
 def fetch(origin: str, target: str, *, method: str = "GET", headers: dict[str, str] | None = None) -> StoredReply:
-    """Ask for `target` exactly as it is written, without following redirects."""
+    """Request `target` exactly as it is written, without following redirects."""
     connection = http.client.HTTPConnection(urlsplit(origin).netloc, timeout=120)
     with contextlib.closing(connection):
         connection.putrequest(method, target, skip_host="Host" in (headers or {}))
@@ -372,7 +372,7 @@ class ReplayProcess:
     origin: str
 
     def get(self, target: str, **options: dict[str, str]) -> StoredReply:
-        """Ask it for `target`."""
+        """Request `target` from the replay server."""
         return fetch(self.origin, target, headers=options.get("headers"))
 
 
@@ -408,7 +408,7 @@ class ReplayedCollection:
 
 @pytest.fixture(scope="session")
 def archived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplayedCollection]:
-    """One replay for all tests; each adds what it needs at URLs of its own (`site`)."""
+    """Run one replay for all tests; each adds what it needs at URLs of its own (`site`)."""
     builder = CollectionBuilder(tmp_path_factory.mktemp("archived") / "collection")
     with contextlib.closing(builder), running_replay(builder.layout.root) as replay:
         yield ReplayedCollection(builder, replay)
@@ -423,7 +423,7 @@ class ServedCollection:
     replay: str
 
     def get(self, target: str, **options: dict[str, str]) -> StoredReply:
-        """Ask the front for `target`."""
+        """Request `target` from the front."""
         return fetch(self.front, target, headers=options.get("headers"))
 
 
@@ -433,7 +433,7 @@ UNLIMITED = RateLimitPolicy(internal=parse_networks(["127.0.0.0/8"]))
 
 @contextlib.contextmanager
 def serving(builder: CollectionBuilder, index_url: str = "", full: str = "", **more: Any) -> Iterator[ServedCollection]:
-    """The real `playback.playback_server.serve` in a loop of its own, until the block ends."""
+    """Run the real `playback.playback_server.serve` in an event loop of its own until the block ends."""
     ready: queue.Queue[str] = queue.Queue()
     replay_port = free_port()
     names = {each.name for each in fields(WebOptions)}
@@ -482,38 +482,38 @@ class FullSite:
     served: ServedCollection
 
     def page(self, url: str, html: str, *, at: datetime = NOW, mime: str = "text/html") -> str:
-        """A page and its document; its identifier."""
+        """Write a page and its document; return its identifier."""
         page_id = self.builder.page(url, html, at=at)
         self.builder.response(url, html.encode(), mime=mime, at=at, page_id=page_id)
         return page_id
 
     def view(self, url: str, *, at: datetime = NOW, before: str = "") -> str:
-        """The front's address of the page in full."""
+        """Return the front's URL of the page's full view."""
         return f"{self.served.front}{before}/full-view/{timestamp14(at)}/{url}"
 
     def frame(self, url: str, *, at: datetime = NOW, before: str = "") -> str:
-        """The address of the copy in its frame, as the front gives it."""
+        """Return the URL of the copy in its frame, as the front gives it."""
         path = self.view(url, at=at, before=before).removeprefix(self.served.front)
-        found = re.search(r'<iframe[^>]* src="([^"]+)"', self.served.get(path).text)
-        assert found is not None
-        return html.unescape(found[1])
+        match = re.search(r'<iframe[^>]* src="([^"]+)"', self.served.get(path).text)
+        assert match is not None
+        return html.unescape(match[1])
 
     def ask(self, frame: str, target: str, dest: str = "iframe", **options: Any) -> StoredReply:
-        """What the origin of that frame answers; `dest` is what the browser says it is for."""
+        """Request `target` from that frame's origin; `dest` is the browser's Sec-Fetch-Dest."""
         headers = {"Host": urlsplit(frame).netloc, **options.pop("headers", {})}
         if dest:
             headers["Sec-Fetch-Dest"] = dest
         return fetch(self.served.replay, target, headers=headers, **options)
 
     def part(self, frame: str, modifier: str, url: str, dest: str = "", **options: Any) -> StoredReply:
-        """A part of the page."""
+        """Request a resource of the page."""
         moment = frame.split("/c/")[1][:14]
         return self.ask(frame, f"/c/{moment}{modifier}/{url}", dest, **options)
 
 
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCollection]:
-    """Front and replay for all tests; each adds what it needs at URLs of its own (`site`)."""
+    """Run front and replay for all tests; each adds what it needs at URLs of its own (`site`)."""
     builder = CollectionBuilder(tmp_path_factory.mktemp("served") / "collection")
     with contextlib.closing(builder), serving(builder) as it:
         yield it
@@ -521,7 +521,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCollectio
 
 @pytest.fixture(scope="session")
 def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FullSite]:
-    """Front and replay with copies in full, for all tests; every site below ``.example`` may."""
+    """Run front and replay with full copies, for all tests; every site below ``.example`` is allowed."""
     builder = CollectionBuilder(tmp_path_factory.mktemp("full") / "collection")
     decide(builder.layout, Level.FULL, domain="example")
     with contextlib.closing(builder), serving(builder, full="local") as it:
@@ -530,20 +530,20 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FullSite]:
 
 @pytest.fixture
 def site(request: pytest.FixtureRequest) -> str:
-    """An origin that belongs to this test alone."""
+    """Return an origin that only this test uses."""
     return f"https://{hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:16]}.example"
 
 
 @pytest.fixture
 def collection(tmp_path: Path) -> Iterator[CollectionBuilder]:
-    """An empty collection of the test's own."""
+    """Yield an empty collection for this test."""
     with contextlib.closing(CollectionBuilder(tmp_path / "collection")) as builder:
         yield builder
 
 
 @pytest.fixture(scope="session")
 def in_replay() -> Iterator[Callable[[str, list[object]], str]]:
-    """Call a function of `tests/support/replay_calls.py` in a process of its own."""
+    """Yield a function that calls one of `tests/support/replay_calls.py` in a process of its own."""
     script = Path(__file__).with_name("replay_calls.py")
     with subprocess.Popen(
         [sys.executable, str(script)],
@@ -593,7 +593,7 @@ _LAST = b"the connection of the test itself"
 
 @pytest.fixture
 def leaks(leak_listener: LeakListener) -> LeakListener:
-    """The listener, which forgets what it received before the test."""
+    """Return the listener, cleared of what it received before the test."""
     assert isinstance(leak_listener.requests, list)  # those of before were read
     leak_listener.received.clear()
     return leak_listener
@@ -601,9 +601,9 @@ def leaks(leak_listener: LeakListener) -> LeakListener:
 
 @pytest.fixture(scope="session")
 def leak_listener() -> Iterator[LeakListener]:
-    """Accepts connections, notes their first bytes, answers nothing."""
+    """Accept connections and record their first bytes; answer nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        found = LeakListener(server.getsockname()[1])
+        listener = LeakListener(server.getsockname()[1])
 
         def accept() -> None:
             while True:
@@ -616,13 +616,13 @@ def leak_listener() -> Iterator[LeakListener]:
                     with contextlib.suppress(OSError):
                         received = client.recv(4096)
                         if received == _LAST:
-                            found.read.set()
+                            listener.read.set()
                         else:
-                            found.received.append(received)
+                            listener.received.append(received)
 
         thread = threading.Thread(target=accept, daemon=True)
         thread.start()
-        yield found
+        yield listener
         server.shutdown(socket.SHUT_RDWR)
         thread.join(timeout=120)
 
@@ -634,11 +634,11 @@ class HeadlessBrowser:
     home: Path
 
     def dump_dom(self, address: str, *, leaks: LeakListener | None = None, options: Sequence[str] = ()) -> str:
-        """The document after it has loaded."""
+        """Return the document's HTML after it has loaded."""
         return self._run(address, "--dump-dom", *options, leaks=leaks)
 
     def screenshot(self, address: str, *, size: tuple[int, int] = (800, 600), dark: bool = False) -> Image.Image:
-        """The window after the page has loaded."""
+        """Return a screenshot of the window after the page has loaded."""
         target = self.home / "shot.png"
         self._run(
             address,
@@ -672,7 +672,7 @@ class HeadlessBrowser:
 
 @pytest.fixture
 def browser() -> Iterator[HeadlessBrowser]:
-    """A browser with an empty profile."""
+    """Yield a browser with an empty profile."""
     home = Path(tempfile.mkdtemp(prefix="weboid-browser-"))
     if os.geteuid() == 0:
         os.chown(home, 65534, 65534)

@@ -102,7 +102,7 @@ class ScriptedOrigin:
 
 
 def ok(body: bytes, *, mime: str = "text/html", status: str = "200 OK", more: str = "") -> bytes:
-    """A plain response with its length."""
+    """Return a plain response with its Content-Length."""
     head = f"HTTP/1.1 {status}\r\nContent-Type: {mime}\r\n{more}Content-Length: {len(body)}\r\n\r\n"
     return head.encode() + body
 
@@ -169,7 +169,7 @@ class ProxyBrowser:
         self.socket.sendall(data)
 
     def rest(self) -> bytes:
-        """Everything until the proxy ends the connection."""
+        """Return everything that arrives until the proxy ends the connection."""
         assert self.socket is not None
         data = self._unread
         self._unread = b""
@@ -234,7 +234,7 @@ class ProxyInProcess:
         self.recovered = [each.to_dict() for each in started.recovered]
 
     def stop(self) -> int:
-        """End it gently; its exit status."""
+        """Stop it gently; return its exit status."""
         self._stack.close()
         return 0
 
@@ -261,7 +261,7 @@ class ProxyCommand(ProxyInProcess):
         self.port, self.spki, self.recovered = ready["port"], ready["spki"], ready["recovered"]
 
     def stop(self) -> int:
-        """End it gently; its exit status."""
+        """Stop it gently; return its exit status."""
         if self.process.returncode is None:
             self._close(signal_number=None)
         return self.process.returncode
@@ -293,8 +293,8 @@ class WarcioRecord:
 
 
 def records(layout: Layout) -> list[WarcioRecord]:
-    """Every record of the collection's WARCs, in file order."""
-    found = []
+    """Return every record of the collection's WARCs, in file order."""
+    warc_records = []
     for path in sorted(layout.archive.glob("*.warc.gz*")):
         with path.open("rb") as file:
             for record in ArchiveIterator(file):
@@ -302,7 +302,7 @@ def records(layout: Layout) -> list[WarcioRecord]:
                 # warcio decodes Brotli with brotlipy only, and fails with the package brotli.
                 coding = http.get_header("Content-Encoding", "") if http else ""
                 body = record.raw_stream if coding == "br" else record.content_stream()
-                found.append(
+                warc_records.append(
                     WarcioRecord(
                         record.rec_type,
                         record.rec_headers.get_header("WARC-Target-URI") or "",
@@ -312,23 +312,23 @@ def records(layout: Layout) -> list[WarcioRecord]:
                         path.name,
                     )
                 )
-    return found
+    return warc_records
 
 
 def check(layout: Layout) -> None:
-    """Let `warcio check` read every WARC; it must find no fault."""
+    """Assert that `warcio check` finds no fault in any WARC."""
     run_warcio_check([str(path) for path in sorted(layout.archive.glob("*.warc.gz*"))])
 
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:
-    """Key and certificate of the TLS origin, which is its own CA."""
+    """Write key and certificate of the TLS origin, which is its own CA."""
     return write_certificate(tmp_path / "origin.pem", "secure.example")
 
 
 @pytest.fixture
 def origin() -> Iterator[ScriptedOrigin]:
-    """A plain origin, known as origin.example and other.example."""
+    """Run a plain HTTP origin, known as origin.example and other.example."""
     server = ScriptedOrigin()
     yield server
     server.close()
@@ -336,7 +336,7 @@ def origin() -> Iterator[ScriptedOrigin]:
 
 @pytest.fixture
 def secure_origin(certificate: Path) -> Iterator[ScriptedOrigin]:
-    """A TLS origin, known as secure.example (verifies) and wrong.example (does not)."""
+    """Run a TLS origin, known as secure.example (verifies) and wrong.example (does not)."""
     server = ScriptedOrigin(certificate)
     yield server
     server.close()
@@ -344,7 +344,7 @@ def secure_origin(certificate: Path) -> Iterator[ScriptedOrigin]:
 
 @pytest.fixture
 def settings(origin: ScriptedOrigin, secure_origin: ScriptedOrigin, certificate: Path) -> Settings:
-    """Settings under which the origins are reachable by their names."""
+    """Return settings under which the origins are reachable by their names."""
     return Settings(
         egress=EgressSettings(
             allow=("127.0.0.0/8",),
@@ -365,7 +365,7 @@ def settings(origin: ScriptedOrigin, secure_origin: ScriptedOrigin, certificate:
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
-    """An empty collection."""
+    """Return the layout of an empty collection."""
     root = tmp_path / "collection"
     root.mkdir()
     return Layout(root)
@@ -373,7 +373,7 @@ def layout(tmp_path: Path) -> Layout:
 
 @pytest.fixture
 def start(layout: Layout, settings: Settings, tmp_path: Path) -> Iterator[Callable[..., ProxyInProcess]]:
-    """Starts proxies on the collection; keyword arguments change their `[proxy]` settings."""
+    """Yield a function that starts proxies on the collection; keyword arguments change `[proxy]` settings."""
     with ExitStack() as stack:
 
         def starter(
@@ -393,11 +393,11 @@ def start(layout: Layout, settings: Settings, tmp_path: Path) -> Iterator[Callab
 
 @pytest.fixture
 def proxy(start: Callable[..., ProxyInProcess]) -> ProxyInProcess:
-    """One running proxy."""
+    """Return one running proxy."""
     return start()
 
 
 @pytest.fixture
 def start_process(start: Callable[..., ProxyCommand]) -> Callable[..., ProxyCommand]:
-    """Starts proxies in processes of their own, as `start` does within the test's."""
+    """Return a function that starts proxies in processes of their own, as `start` does within the test's."""
     return partial(start, kind=ProxyCommand)

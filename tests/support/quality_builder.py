@@ -34,7 +34,7 @@ TOKEN = "t" * 40
 
 
 def webp(colour: str = "white", words: str = "", size: tuple[int, int] = (640, 900)) -> bytes:
-    """A picture of a page, as checks keep it."""
+    """Return a picture of a page, as checks store it."""
     image = Image.new("RGB", size, colour)
     ImageDraw.Draw(image).text((40, 40), words, fill="black", font_size=40)
     with io.BytesIO() as buffer:
@@ -62,7 +62,7 @@ class QualityBuilder:
         page: dict[str, Any] | None = None,
         **facts: Any,
     ) -> str:
-        """A page and its check; the page's identifier."""
+        """Write a page and its check; return the page's identifier."""
         page_id = self.builder.page(url, "<p>x</p>", at=at, page_class=page_class, **(page or {}))
         self.keep(page_id, url, verdict, score, at=at, level=level, page_class=page_class, **facts)
         for kind, body in (pictures or {}).items():
@@ -82,7 +82,7 @@ class QualityBuilder:
         page_class: PageClass = PageClass.OK,
         **facts: Any,
     ) -> None:
-        """A row of the registry."""
+        """Write a check to the registry."""
         given = {"level": "images", "engine": "e1", "reason": "", **facts}
         given.setdefault("faults", (PlaybackFault.LOST,) if verdict is QaVerdict.BROKEN else ())
         check = PlaybackCheck(
@@ -94,14 +94,14 @@ class QualityBuilder:
             store_checks(connection, [row], at)
 
     def row(self, page_id: str, level: str = "images") -> CheckedPage:
-        """What the registry has."""
+        """Return the page's check at that level from the registry."""
         with self.store.snapshot() as reader:
             return next(row for row in find_checks(reader, [page_id]) if row.check.level == level)
 
 
 @contextlib.contextmanager
 def open_quality_builder(root: Path) -> Iterator[QualityBuilder]:
-    """An empty one."""
+    """Yield a builder with an empty collection and registry."""
     with (
         contextlib.closing(CollectionBuilder(root / "collection")) as builder,
         contextlib.closing(open_registry(builder.layout)) as store,
@@ -111,7 +111,7 @@ def open_quality_builder(root: Path) -> Iterator[QualityBuilder]:
 
 @contextlib.contextmanager
 def open_quality_pages(quality_builder: QualityBuilder, **more: Any) -> Iterator[RegistryFront]:
-    """The front that shows it, called without a socket, to a reviewer."""
+    """Yield the front that shows the checks to a reviewer, called without a socket."""
     networks = parse_networks([REVIEWER])
     shown = QualityContext(quality_builder.builder.layout, ReviewerRules(networks=networks, token=TOKEN))
     root = quality_builder.builder.layout.root.parent
@@ -121,7 +121,7 @@ def open_quality_pages(quality_builder: QualityBuilder, **more: Any) -> Iterator
 
 
 def fill_up(quality_builder: QualityBuilder, count: int) -> None:
-    """So many pages and their checks, written as rows at once; the score is the number's share."""
+    """Write `count` pages and their checks as rows at once; the score is the number's share of `count`."""
     at_ms = unix_milliseconds(NOW)
     numbers = range(count)
     url = "https://host{}.example/{:06}".format

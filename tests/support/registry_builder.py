@@ -63,26 +63,26 @@ class RegistryBuilder:
     root: Path = Path()
 
     def wiki(self, name: str = WIKI, pages_url: str = "") -> int:
-        """A wiki's number; its farm is made when it is new."""
+        """Return a wiki's number; create the wiki and its farm when they are new."""
         parsed = parse_wiki(name)
         with self.store.writing() as rows:
             if parsed.farm not in ("WMF", "wmflabs"):
                 put_farm(rows, parsed.farm)
-            found = ensure_wiki(rows, parsed, day=TODAY)
+            wiki = ensure_wiki(rows, parsed, day=TODAY)
             if pages_url:
-                changed = update(wikis).where(wikis.c.id == found.id)
+                changed = update(wikis).where(wikis.c.id == wiki.id)
                 rows.execute(changed.values(pages_url=pages_url))
-            return found.id
+            return wiki.id
 
     def settings(self, settings: dict[str, Any], name: str = WIKI) -> None:
-        """What the wiki sets."""
+        """Set the wiki's settings."""
         number = self.wiki(name)
         with self.store.writing() as rows:
             changed = update(wikis).where(wikis.c.id == number)
             rows.execute(changed.values(settings=json.dumps(settings)))
 
     def page(self, page_id: int, title: str, *links: str, wiki: str = WIKI, day: int = TODAY - 3) -> int:
-        """A page with its links, as they stand there; its number in the registry."""
+        """Store a page with its links as written; return its number in the registry."""
         wiki_id = self.wiki(wiki)
         put = PutPage(PageName(page_id, title), tuple(map(classify_link, links)))
         with self.store.writing() as rows:
@@ -90,28 +90,28 @@ class RegistryBuilder:
         return number_of(wiki_id, page_id)
 
     def state(self, url: str, state: LinkState, **facts: Any) -> int:
-        """Let a URL stand there; its row's number."""
+        """Store a URL in that state; return its row's number."""
         with self.store.writing() as rows:
             number = ensure_urls(rows, [url], day=TODAY)[url]
             rows.execute(update(urls).where(urls.c.id == number).values(state=state, **facts))
         return number
 
     def missing(self, page_id: int, title: str, *links: str) -> None:
-        """A page whose links lead to pages of the farm that are not there."""
+        """Store a page whose links lead to missing pages of the farm."""
         wiki_id = self.wiki()
         lost = tuple(ClassifiedLink(each, LinkClass.MISSING, note=MISSING_TARGET) for each in links)
         with self.store.writing() as rows:
             put_pages(rows, wiki_id, [PutPage(PageName(page_id, title), lost)], day=TODAY - 3)
 
     def fill(self) -> None:
-        """One page: a dead link, one that works, and one that nobody can ask for."""
+        """Store a page with a dead link, a working one, and one that cannot be requested."""
         self.page(1, "Foo bar", DEAD, FINE, "http://example.com:8o8o/foo/bar")
         failing = {"first_fail_day": TODAY - 183, "fails": 9, "checked_day": TODAY - 14}
         self.state(DEAD, LinkState.DEAD, code=StatusCode.NOT_FOUND, **failing)
         self.state(FINE, LinkState.ALIVE, code=StatusCode.FINE, checked_day=TODAY - 1)
 
     def fill_richly(self) -> None:
-        """The same, with all that can be known of a link, and a page with spam."""
+        """Store the page of `fill` with all facts that a link can have, and a hit of a spam list."""
         self.fill()
         number = self.state(
             DEAD,
@@ -136,52 +136,52 @@ class RegistryBuilder:
         self.spam(number_of(self.wiki(), 1), "https://spam.top/buy")
 
     def replace(self, number: int, address: str, stage: ProposalStage) -> None:
-        """Another URL was proposed for it, and tested."""
+        """Store a proposed and tested replacement URL of a link."""
         self.add(
             replacements, url_id=number, address=address, state=stage, moment=0,
             reporter=b"x" * 16, tested_day=TODAY,
         )  # fmt: skip
 
     def copy(self, number: int, service: str, address: str = "", timestamp: str = "", by: str = "") -> None:
-        """A copy in an archive."""
+        """Store a copy in an archive."""
         self.add(
             copies, url_id=number, service=service, address=address, timestamp=timestamp,
             found_day=TODAY, checked_day=TODAY, chosen_by=by,
         )  # fmt: skip
 
     def report(self, number: int, expires_day: int = TODAY + 100) -> None:
-        """A reader says that the URL can be reached."""
+        """Store a reader's report that the URL is reachable."""
         self.add(
             reports, url_id=number, host_id=self.host_of(number), moment=0,
             expires_day=expires_day, reporter=number.to_bytes(16, "big"),
         )  # fmt: skip
 
     def host_of(self, number: int) -> int:
-        """The row of a URL's host."""
+        """Return the id of a URL's host."""
         with self.store.reading() as rows:
             return int(rows.execute(select(urls.c.host_id).where(urls.c.id == number)).scalar_one())
 
     def captured(self, url: str) -> None:
-        """A copy of our own."""
+        """Write a capture of the URL to our own collection."""
         builder = CollectionBuilder(self.root / "collection")
         builder.page(url, "<p>x</p>", text="x")
         builder.close()
 
-    def on_write(self, told: Callable[[str], None]) -> None:
-        """Tell of each statement from now on that changes anything."""
+    def on_write(self, callback: Callable[[str], None]) -> None:
+        """Call `callback` with each later statement that changes data."""
 
         def before(_c: Any, _r: Any, statement: str, *_rest: Any) -> None:
             if not statement.lstrip().upper().startswith(("SELECT", "WITH", "BEGIN")):
-                told(statement)
+                callback(statement)
 
         event.listen(self.store.engine, "before_cursor_execute", before)
 
     def reopened(self, root: Path) -> RegistrySource:
-        """The same registry, opened as `weboid serve` does."""
+        """Return the same registry, opened as `weboid serve` does."""
         return RegistrySource(Layout(root))
 
     def seen(self, number: int, note: str, final_url: str = "") -> None:
-        """A look that was noted."""
+        """Store an observation with a note."""
         values = {
             "url_id": number, "moment": int(NOW.timestamp()), "how": 2, "code": 18,
             "verdict": "gone", "note": note, "final_url": final_url,
@@ -189,19 +189,19 @@ class RegistryBuilder:
         self.add(observations, **values)
 
     def spam(self, page: int, url: str, name: str = "MediaWiki:Spam-blacklist", *, last_day: int = TODAY) -> None:
-        """A spam list names a URL that the page had until that day."""
+        """Store a spam list's hit for a URL that the page had until `last_day`."""
         self.add(
             spam_hits, page=page, key=key_of(url), wiki_id=self.wiki(), url=url, list=name,
             line=7, first_day=last_day, last_day=last_day,
         )  # fmt: skip
 
     def add(self, table: Any, **values: Any) -> None:
-        """A row."""
+        """Insert a row."""
         with self.store.writing() as rows:
             rows.execute(insert(table).values(**values))
 
     def counts(self) -> dict[str, int]:
-        """How many rows each table has."""
+        """Return the number of rows of each table."""
         with self.store.reading() as rows:
             return {
                 name: rows.exec_driver_sql(f"SELECT count(*) FROM {name}").scalar_one()
@@ -213,15 +213,15 @@ class FixedRegistry(RegistrySource):
     """A source that a test fills: a registry, none, or an error."""
 
     def __init__(self, value: RegistryStore | Exception | None) -> None:
-        """Keep what there is."""
+        """Take the registry, None, or the error to raise."""
         self.value = value
 
     def is_there(self) -> bool:
-        """Whether there is one."""
+        """Return whether there is a registry, or an error in its place."""
         return self.value is not None
 
     def store(self) -> RegistryStore:
-        """What there is."""
+        """Return the registry, or raise the error that stands for it."""
         if self.value is None:
             raise NoRegistryError
         if isinstance(self.value, Exception):
@@ -244,23 +244,23 @@ class RegistryFront:
     peer: str = "198.51.100.7"
 
     def get(self, path: str, *, method: str = "GET", body: bytes | None = None, **headers: Any) -> httpx.Response:
-        """The answer to a request, once all is done that belongs to it.
+        """Return the response to a request, once its background tasks are done.
 
-        It is asked as a browser's reader does, by navigating, unless `sec_fetch_mode` says otherwise.
+        Sec-Fetch-Mode is ``navigate``, as of a browser's reader, unless `sec_fetch_mode` is given.
         """
         headers = {"sec_fetch_mode": "navigate", **headers}
         return self.runner.run(self._ask(path, method, headers, body))
 
     def post(self, path: str, body: bytes, headers: dict[str, str]) -> httpx.Response:
-        """The answer to what is sent."""
+        """Return the response to a POST request."""
         return self.runner.run(self._ask(path, "POST", headers, body))
 
     def page(self, query: str = "dbname=dewiki@WMF&curid=1", **headers: Any) -> httpx.Response:
-        """Page information."""
+        """Request page information."""
         return self.get(f"/links/api/page?{query}", **headers)
 
     def stamp(self) -> str:
-        """What the form sends along."""
+        """Return the stamp that the form submits."""
         return stamp_in(self.get("/links").text)
 
     async def _ask(self, path: str, method: str, headers: dict[str, Any], body: bytes | None = b"") -> httpx.Response:
@@ -275,10 +275,10 @@ class RegistryFront:
 
 
 def stamp_in(text: str) -> str:
-    """The stamp of the form on a page."""
-    found = re.search(r'name="stamp" value="([^"]+)"', text)
-    assert found is not None
-    return found[1]
+    """Return the stamp of the form on a page."""
+    match = re.search(r'name="stamp" value="([^"]+)"', text)
+    assert match is not None
+    return match[1]
 
 
 @contextlib.contextmanager
@@ -293,7 +293,7 @@ def open_front(
     origin: str | None = ORIGIN,
     mounts: Sequence[SiteMount] = (),
 ) -> Iterator[RegistryFront]:
-    """The front of a collection with that registry; without `origin` it answers to any Host."""
+    """Yield the front of a collection with that registry; without `origin` it answers any Host."""
     layout = Layout(root / "collection")
     layout.databases.mkdir(parents=True, exist_ok=True)
     clock = ManualClock(NOW)

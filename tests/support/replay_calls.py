@@ -55,7 +55,7 @@ def document(text: str, was_scripted: bool = True, level: str = "images") -> str
 
 
 def fragment(text: str, level: str = "images") -> str:
-    """The body of a whole document, as its page would hold it."""
+    """Return the sanitised body of a whole document, as its page would contain it."""
     whole = html_document.sanitise_document(text, replace(_RULES), was_scripted=True, level=Level(level))
     return re.sub(r".*?</head><body[^>]*>|</body></html>\n$", "", whole, flags=re.DOTALL)
 

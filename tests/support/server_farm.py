@@ -15,7 +15,7 @@ import dns.rrset
 
 from core.config.settings import EgressSettings, LinksSettings, Settings
 from links.check_history import EPOCH
-from links.checker.check_run import CheckContext, CheckPlan, CheckRun, CheckTally, OnKept
+from links.checker.check_run import CheckContext, CheckPlan, CheckRun, CheckTally, OnSave
 from links.checker.dns_resolver import DnsResolver
 from links.checker.due_urls import ALL_HOSTS, HostShare
 from links.checker.host_turns import HostTurns
@@ -51,29 +51,29 @@ class HostRequest:
 
 
 def fine(method: str, path: str) -> HostReply:
-    """A page; of the paths that tests name, not of those that are invented."""
+    """Return a page for a path that a test names, and 404 for an invented one, which is longer."""
     if len(path) > 12:
         return gone(method, path)
     return HostReply(200, PAGE.format(title=f"Page {path}"))
 
 
 def gone(_method: str, _path: str) -> HostReply:
-    """No such page."""
+    """Return a 404."""
     return HostReply(404, "<title>Not found</title>No such page.")
 
 
 def broken(_method: str, _path: str) -> HostReply:
-    """An error that may pass."""
+    """Return a 502, an error that may be temporary."""
     return HostReply(502, "<title>Bad gateway</title>")
 
 
 def silent(_method: str, _path: str) -> HostReply:
-    """Nothing."""
+    """Close the connection without a response."""
     return HostReply(0)
 
 
 def no_head(method: str, path: str) -> HostReply:
-    """HEAD is not allowed."""
+    """Return 405 to HEAD, a page to other methods."""
     return HostReply(405) if method == "HEAD" else fine(method, path)
 
 
@@ -83,23 +83,23 @@ class ServerFarm:
     Attributes:
         hosts: what each host does; a test may change it at any time.
         lost: names that the name server does not know.
-        asked: every request, in the order of coming.
+        requests: every request, in the order of coming.
     """
 
     def __init__(self) -> None:
         self.hosts: dict[str, Answering] = {}
         self.lost: set[str] = set()
-        self.asked: list[HostRequest] = []
+        self.requests: list[HostRequest] = []
         self.port = 0
         self.dns_port = 0
         self.on_request: Callable[[], None] = lambda: None
 
     def requests_to(self, host: str) -> list[HostRequest]:
-        """What a host was asked."""
-        return [each for each in self.asked if each.host == host]
+        """Return the requests that a host received."""
+        return [each for each in self.requests if each.host == host]
 
     def settings(self, names: list[str], **links: object) -> Settings:
-        """Settings in which these names lead here; `links` are changes of that group."""
+        """Return settings in which these names lead here; `links` are changes of that group."""
         known = {name: f"127.0.0.1:{self.port}" for name in names if name not in self.lost}
         return Settings(
             egress=EgressSettings(allow=("127.0.0.0/8",), resolve=known),
@@ -110,7 +110,7 @@ class ServerFarm:
         )
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One request, and its answer."""
+        """Read one request and answer it."""
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
             began = time.monotonic()
@@ -118,7 +118,7 @@ class ServerFarm:
             host = next(line[5:].strip() for line in head.split("\r\n") if line.lower().startswith("host:"))
             self.on_request()
             reply = self.hosts.get(host, fine)(method, path)
-            self.asked.append(HostRequest(host, method, path, began, time.monotonic()))
+            self.requests.append(HostRequest(host, method, path, began, time.monotonic()))
             if reply.status:
                 writer.write(_bytes(reply, with_body=method != "HEAD"))
                 await writer.drain()
@@ -162,7 +162,7 @@ class _NameServer(asyncio.DatagramProtocol):
 
 @asynccontextmanager
 async def running_server_farm() -> AsyncIterator[ServerFarm]:
-    """A farm, and its name server."""
+    """Run a farm and its name server."""
     farm = ServerFarm()
     server = await asyncio.start_server(farm.answer, "127.0.0.1", 0)
     farm.port = server.sockets[0].getsockname()[1]
@@ -184,12 +184,12 @@ class DayClock:
         self.day = day
 
     def now(self) -> datetime:
-        """Noon of the day."""
+        """Return noon of the day."""
         noon = datetime(EPOCH.year, EPOCH.month, EPOCH.day, 12, tzinfo=UTC)
         return noon + timedelta(days=self.day)
 
     def monotonic(self) -> float:
-        """The machine's."""
+        """Return the machine's monotonic seconds."""
         return time.monotonic()
 
 
@@ -201,19 +201,19 @@ class FixedMarks:
         self.settings = settings or {}
 
     def current(self) -> "FixedMarks":
-        """Itself."""
+        """Return itself."""
         return self
 
     def state_of(self, url: str) -> LinkState | None:
-        """What a test says."""
+        """Return the state that the test set for the URL's host."""
         return self.states.get(url.split("/")[2])
 
     def setting(self, _url: str, key: str) -> str | None:
-        """The same for every URL."""
+        """Return a setting, which is the same for every URL."""
         return self.settings.get(key)
 
     def refuses(self, _url: str) -> str:
-        """Nothing is refused."""
+        """Return no reason: any URL may be a replacement."""
         return ""
 
 
@@ -225,10 +225,10 @@ class FarmChecker:
     plan: CheckPlan
     stop: asyncio.Event
 
-    async def check(self, *, on_kept: OnKept | None = None, **changes: object) -> CheckTally:
+    async def check(self, *, on_save: OnSave | None = None, **changes: object) -> CheckTally:
         """Make a pass over what is due."""
         plan = replace(self.plan, **changes)  # type: ignore[arg-type]
-        return await CheckRun(self.context, plan, on_kept=on_kept).run(self.stop)
+        return await CheckRun(self.context, plan, on_save=on_save).run(self.stop)
 
 
 @asynccontextmanager
@@ -247,15 +247,15 @@ async def checking(
     closer: bool = False,
     connections: int = 50,
 ) -> AsyncIterator[FarmChecker]:
-    """A checker with real looks."""
+    """Yield a checker that sends real requests."""
     async with AsyncExitStack() as stack:
         settings = farm.settings(names, host_gap_s=gap_s)
         registry = RegistryThread(store, monotonic=days.monotonic, first_delay_s=0.02)
         stack.callback(registry.close)
-        asked = DnsResolver(nameservers=[("127.0.0.1", farm.dns_port)], hosts={})
-        stack.push_async_callback(asked.close)
+        dns = DnsResolver(nameservers=[("127.0.0.1", farm.dns_port)], hosts={})
+        stack.push_async_callback(dns.close)
         turns = HostTurns(gap_s, monotonic=days.monotonic)
-        prober = await stack.enter_async_context(HttpProber(settings, is_own=lambda _: False, names=asked, turns=turns))
+        prober = await stack.enter_async_context(HttpProber(settings, is_own=lambda _: False, names=dns, turns=turns))
         plan = CheckPlan(CheckRules(preset, browser), part, connections=connections, closer=closer)
         leases = LeaseHolder(registry, [plan.part], holder, clock=days)
         await leases.take()

@@ -16,20 +16,20 @@ RULES = f"http://{hosts.RULES}"
 
 
 def records(collection: Path) -> list[tuple[str, str, dict[str, str], bytes]]:
-    """(type, target, headers, payload) of every record."""
-    found = []
+    """Return (type, target, headers, payload) of every record."""
+    warc_records = []
     for path in sorted((collection / "archive").glob("*.warc.gz")):
         with path.open("rb") as file:
             for record in ArchiveIterator(file):
                 headers = record.rec_headers
                 target = headers.get_header("WARC-Target-URI") or ""
                 payload = record.content_stream().read()
-                found.append((record.rec_type, target, dict(headers.headers), payload))
-    return found
+                warc_records.append((record.rec_type, target, dict(headers.headers), payload))
+    return warc_records
 
 
 def index(collection: Path, query: str) -> list[tuple[Any, ...]]:
-    """What the captures index says."""
+    """Return the rows that a query finds in the captures index."""
     database = sqlite3.connect(collection / "db" / "captures.sqlite")
     rows = database.execute(query).fetchall()
     database.close()
@@ -45,7 +45,7 @@ def run_warcio_check(paths: list[str]) -> None:
 
 
 def check(collection: Path) -> None:
-    """`warcio check` finds no fault, and no file was left open."""
+    """Assert that `warcio check` finds no fault, and that no file was left open."""
     paths = [str(path) for path in sorted((collection / "archive").glob("*.warc.gz*"))]
     run_warcio_check(paths)
     assert not [path for path in paths if path.endswith(".open")]

@@ -30,7 +30,7 @@ class CertificateIssuer:
 
 
 def make_issuer(name: str) -> CertificateIssuer:
-    """A root of its own."""
+    """Create a self-signed root."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     certificate = (
@@ -56,7 +56,7 @@ def write_leaf(
     ends: datetime = NOW + DAY,
     key: Key | None = None,
 ) -> bytes:
-    """Write key and certificate for the host; its DER. Self-signed without an issuer."""
+    """Write key and certificate for the host; return its DER. Self-signed without an issuer."""
     key = key or ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
     try:
@@ -126,7 +126,7 @@ class TlsOrigin:
 
 
 def server_context(certificate: Path, configure: Callable[[ssl.SSLContext], None] | None = None) -> ssl.SSLContext:
-    """A server's context for the key and certificate."""
+    """Return a server context for the key and certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.set_ciphers("DEFAULT:@SECLEVEL=0")
     if configure is not None:

@@ -24,7 +24,7 @@ CHUNKED = (
 
 
 def make_collection(root: Path, *, killed: bool = False, more: Mapping[str, bytes] | None = None) -> Layout:
-    """A response, a chunked one, a stored picture, revisits of two, and a 304, of two pages.
+    """Make a collection: a response, a chunked one, a picture, revisits of two, and a 304, of two pages.
 
     Args:
         root: where.
@@ -66,18 +66,18 @@ def make_collection(root: Path, *, killed: bool = False, more: Mapping[str, byte
 
 
 def closing_with(answer: bytes) -> Callable[[socket.socket, bytes], None]:
-    """An answer after which the origin closes the connection."""
+    """Return an answer after which the origin closes the connection."""
     return lambda connection, _: connection.sendall(answer)
 
 
 def copied(layout: Layout, root: Path) -> Layout:
-    """A copy to damage."""
+    """Copy the collection, to damage the copy."""
     shutil.copytree(layout.root, root)
     return Layout(root)
 
 
 def captures(layout: Layout) -> Path:
-    """The WARC with the captures, closed or open."""
+    """Return the WARC with the captures, closed or open."""
     (path,) = layout.archive.glob("weboid-*.warc.gz*")
     return path
 
@@ -98,7 +98,7 @@ def sql(layout: Layout, statement: str, *values: object) -> list[tuple[object, .
 
 
 def resource(url: str, block: bytes, **changes: str) -> bytes:
-    """A resource record as a member; `changes` replace headers, `_` standing for `-`."""
+    """Return a resource record as a WARC member; `changes` replace headers, `_` standing for `-`."""
     headers = {
         "WARC-Type": "resource",
         "WARC-Record-ID": "<urn:uuid:00000000-0000-4000-8000-000000000000>",
@@ -113,7 +113,7 @@ def resource(url: str, block: bytes, **changes: str) -> bytes:
 
 
 def tree(layout: Layout) -> dict[str, tuple[int, bytes]]:
-    """Every file with its moment and content."""
+    """Return every file's mtime (ns) and content, by path."""
     return {
         str(path.relative_to(layout.root)): (path.stat().st_mtime_ns, path.read_bytes())
         for path in sorted(layout.root.rglob("*"))

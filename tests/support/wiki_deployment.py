@@ -66,7 +66,7 @@ class WikiDeployment:
 
     @property
     def layout(self) -> Layout:
-        """The layout of the collection."""
+        """Return the layout of the collection."""
         return Layout(self.weboid.collection)
 
     def run(self, *arguments: str) -> CommandResult:
@@ -133,7 +133,7 @@ class WikiDeployment:
 
     @property
     def name(self) -> str:
-        """The wiki's name in the registry."""
+        """Return the wiki's name in the registry."""
         if not self._name:
             with self.store() as store, store.reading() as rows:
                 self._name = str(all_wikis(rows)[0].name)

@@ -36,7 +36,7 @@ def _move_registry(layout: Layout, days: int) -> None:
             }
             if moved:
                 rows.execute(update(table).values(moved))
-        kept = rows.execute(select(urls.c.id, urls.c.history).where(urls.c.history.is_not(None)))
+        history_rows = rows.execute(select(urls.c.id, urls.c.history).where(urls.c.history.is_not(None)))
         shifted = [
             {
                 "of": row.id,
@@ -46,7 +46,7 @@ def _move_registry(layout: Layout, days: int) -> None:
                     )
                 ),
             }
-            for row in kept
+            for row in history_rows
         ]
         if shifted:
             change = update(urls).where(urls.c.id == bindparam("of"))

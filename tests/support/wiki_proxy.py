@@ -89,7 +89,7 @@ class WikiProxy:
 
     @property
     def api(self) -> str:
-        """The address of the API through the proxy."""
+        """Return the URL of the API through the proxy."""
         return f"{self.base}/api.php"
 
     def reset(self) -> None:

@@ -22,8 +22,8 @@ class WikiVisitor:
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), cookies)
         token = self._api(action="query", meta="tokens", type="login")
         login = {"action": "login", "lgname": name, "lgpassword": password}
-        found = self._api(**login, lgtoken=token["query"]["tokens"]["logintoken"])
-        assert "lguserid" in found["login"], found
+        response = self._api(**login, lgtoken=token["query"]["tokens"]["logintoken"])
+        assert "lguserid" in response["login"], response
 
     def cookies(self) -> dict[str, str]:
         """Return the session's cookies."""
@@ -31,8 +31,8 @@ class WikiVisitor:
 
     def token(self) -> str:
         """Return the session's edit token."""
-        found: str = self._api(action="query", meta="tokens")["query"]["tokens"]["csrftoken"]
-        return found
+        token: str = self._api(action="query", meta="tokens")["query"]["tokens"]["csrftoken"]
+        return token
 
     def get(self, title: str) -> str:
         """Return a page; the title may be followed by query parameters."""

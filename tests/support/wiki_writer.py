@@ -38,8 +38,8 @@ class WikiWriter:
             "lgpassword": password,
             "lgtoken": token["query"]["tokens"]["logintoken"],
         }
-        found = self._ask(login)["login"]
-        assert found["result"] == "Success", found
+        response = self._ask(login)["login"]
+        assert response["result"] == "Success", response
         tokens = self._ask({"action": "query", "meta": "tokens"})
         self._token = tokens["query"]["tokens"]["csrftoken"]
 

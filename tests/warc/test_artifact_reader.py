@@ -21,13 +21,13 @@ PLACES: dict[Path, RecordPlace] = {}
 
 
 def place_of(capture: Capture) -> RecordPlace:
-    """What the index says of where it lies."""
+    """Return the place of the capture's record as the index has it."""
     at = capture.location
     return RecordPlace(capture.url, at.filename, at.offset, at.length, capture.digest)
 
 
 def written(builder: CollectionBuilder, body: bytes) -> RecordPlace:
-    """A page's text among other records."""
+    """Write a page's text among other records and return its place."""
     builder.artifact(ArtifactKind.DOM, URL, b"<p>before</p>", mime="text/html")
     place = place_of(builder.artifact(ArtifactKind.TEXT, URL, body, mime="text/plain"))
     builder.artifact(ArtifactKind.DOM, URL, b"<p>after</p>", mime="text/html")
@@ -112,6 +112,6 @@ def test_no_damage_is_shown_as_a_text(collection: CollectionBuilder, damage: byt
 def test_a_manifest_that_is_none_is_an_error_of_ours(collection: CollectionBuilder) -> None:
     """JSON of another kind, or of another version."""
     for body in (b"[]", b"{}", b"\xff", b'{"version": 99}', b"[" * 100_000):
-        found = collection.artifact(ArtifactKind.PAGEINFO, URL, body, mime="application/json")
+        capture = collection.artifact(ArtifactKind.PAGEINFO, URL, body, mime="application/json")
         with pytest.raises(PermanentError):
-            ArtifactReader(collection.layout).manifest(place_of(found))
+            ArtifactReader(collection.layout).manifest(place_of(capture))

@@ -23,7 +23,7 @@ A, B = "a" * 64, "b" * 64
 
 @pytest.fixture
 def folder(layout: Layout) -> Layout:
-    """An empty collection with its folders."""
+    """Create the folders of an empty collection."""
     layout.archive.mkdir()
     layout.databases.mkdir()
     return layout
@@ -95,12 +95,12 @@ def test_a_rebuild_restores_the_list_and_does_not_bless_damage(layout: Layout) -
 
     layout.checksums.write_text(layout.checksums.read_text() + "nonsense\n")
     flip(captures(layout), 400)
-    told: list[str] = []
-    rebuild_index(layout, bucket="default", report=told.append)
+    messages: list[str] = []
+    rebuild_index(layout, bucket="default", report=messages.append)
 
     assert read_sums(layout).by_name == whole
     assert read_sums(layout).bad == []
-    assert captures(layout).name in told[0]
+    assert captures(layout).name in messages[0]
     assert "checksum" in {each.kind for each in verify_collection(layout).faults}
 
 

@@ -50,9 +50,9 @@ def test_a_body_that_is_not_encoded_is_returned_unchanged(coding: str) -> None:
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
 def test_a_truncated_body_is_decoded_as_far_as_possible(coding: str) -> None:
     """The beginning of a page is better than nothing."""
-    found = decoded(ENCODED[coding][:-20], coding)
-    assert found
-    assert BODY.startswith(found)
+    body = decoded(ENCODED[coding][:-20], coding)
+    assert body
+    assert BODY.startswith(body)
 
 
 @pytest.mark.parametrize("coding", ENCODED)

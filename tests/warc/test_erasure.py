@@ -38,14 +38,14 @@ class ErasureCollection:
         page = self.builder.page("https://a.example/", f"<p>{_SECRET.decode()}", title="Wombats")
         self.gone = [self.builder.response(f"https://a.example/{n}", _SECRET * n, page_id=page) for n in (1, 2000)]
         self.builder.page("https://b.example/", "<p>other</p>", shot=png())
-        self.kept = [self.builder.response(f"https://b.example/{n}", b"other %d" % n) for n in range(5)]
+        self.others = [self.builder.response(f"https://b.example/{n}", b"other %d" % n) for n in range(5)]
         self.gone.append(self.builder.response("https://a.example/last", _SECRET * 3))
         self.lost = self.builder.revisit("https://c.example/", self.gone[0])
-        self.kept.append(self.builder.revisit("https://d.example/", self.kept[2]))
+        self.others.append(self.builder.revisit("https://d.example/", self.others[2]))
         with closing(sqlite3.connect(self.layout.captures_db)) as database, database:
             query = "SELECT filename, offset FROM captures WHERE page_id = ? AND url LIKE 'urn:%'"
             self.artifacts = database.execute(query, (page,)).fetchall()
-            for each in (*self.kept[:5], *self.gone):
+            for each in (*self.others[:5], *self.gone):
                 values = (each.digest, each.digest, each.location.filename, each.location.offset,
                           each.location.length, each.url)  # fmt: skip
                 database.execute("INSERT INTO payloads VALUES (?, '', ?, ?, ?, ?, ?, 0)", values)
@@ -57,35 +57,35 @@ class ErasureCollection:
 
     @property
     def orders(self) -> dict[str, dict[int, TombstoneLines]]:
-        """All that is to go."""
+        """Return the tombstones of all records to erase, by file and offset."""
         places = [(each.location.filename, each.location.offset) for each in self.gone]
         places += [(self.lost.location.filename, self.lost.location.offset), *self.artifacts]
-        found: dict[str, dict[int, TombstoneLines]] = {}
+        tombstones: dict[str, dict[int, TombstoneLines]] = {}
         for filename, offset in places:
-            found.setdefault(filename, {})[offset] = _LINES
-        return found
+            tombstones.setdefault(filename, {})[offset] = _LINES
+        return tombstones
 
 
 @pytest.fixture
 def house(tmp_path: Path) -> ErasureCollection:
-    """A collection that is sound."""
+    """Return a collection that passes verification."""
     made = ErasureCollection(tmp_path / "collection")
     assert verify_collection(made.layout).faults == []
     return made
 
 
 def records(layout: Layout) -> dict[str, list[bytes]]:
-    """The bytes of every record of every WARC."""
-    found = {}
+    """Return the bytes of every record of every WARC."""
+    members_by_file = {}
     for path in sorted(layout.archive.glob("*.gz")):
         data = path.read_bytes()
         members = [each for each in walk_records(path) if isinstance(each, WarcMember)]
-        found[path.name] = [data[each.offset : each.offset + each.length] for each in members]
-    return found
+        members_by_file[path.name] = [data[each.offset : each.offset + each.length] for each in members]
+    return members_by_file
 
 
 def assert_erased(house: ErasureCollection, before: dict[str, list[bytes]]) -> None:
-    """Nothing of the secret is left, all else is as it was, and the collection is sound."""
+    """Assert that nothing of the secret is left, all else is unchanged and the collection has no fault."""
     after = records(house.layout)
     changed = 0
     for name, members in before.items():
@@ -124,13 +124,13 @@ def test_tombstones_stand_in_the_records_places(house: ErasureCollection) -> Non
 
 
 def _headers(layout: Layout) -> list[tuple[str, str, str, str]]:
-    found = []
+    headers = []
     for path in sorted(layout.archive.glob("*.gz")):
         with path.open("rb") as file:
             for record in ArchiveIterator(file):
                 get = record.rec_headers.get_header
-                found.append((record.rec_type, get("WARC-Record-ID"), get("WARC-Target-URI"), get("WARC-Date")))
-    return found
+                headers.append((record.rec_type, get("WARC-Record-ID"), get("WARC-Target-URI"), get("WARC-Date")))
+    return headers
 
 
 def test_the_block_of_a_tombstone_is_one_line_a_fact(house: ErasureCollection) -> None:
@@ -157,7 +157,7 @@ def test_the_index_moves_with_the_records(house: ErasureCollection) -> None:
         pages = database.execute("SELECT url FROM pages").fetchall()
     urls = {row[0] for row in rows}
     assert not any("a.example" in url or "c.example" in url for url in urls)
-    assert {each.url for each in house.kept} <= urls
+    assert {each.url for each in house.others} <= urls
     assert pages == [("https://b.example/",)]
     for url, filename, offset, length, *original in rows:
         assert _target(house.layout, filename, offset, length) == url

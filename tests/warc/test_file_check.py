@@ -34,20 +34,20 @@ from warc.writer import WarcFile
 
 
 def rows(layout: Layout, query: str) -> list[tuple[object, ...]]:
-    """What the index says."""
+    """Return the rows of the index that the query selects."""
     with sqlite3.connect(layout.captures_db) as database:
-        found = database.execute(query).fetchall()
+        index_rows = database.execute(query).fetchall()
     database.close()
-    return found
+    return index_rows
 
 
 def verified(layout: Layout) -> list[CollectionFault]:
-    """What `verify` finds wrong; the checksums are written at the end of a run."""
+    """Return the faults that `verify` finds, but missing checksums: they are written at the end of a run."""
     return [each for each in verify_collection(layout).faults if each.kind is not FaultKind.NO_CHECKSUM]
 
 
 def pageinfo(page_id: str, url: str, *, at: datetime) -> NewArtifact:
-    """A page's manifest, as the worker writes it."""
+    """Return a page's manifest as the worker writes it."""
     info = PageInfo(page_id, url, url, warc_date(at), VisitOutcome.COMPLETE, title="T", status=200)
     return NewArtifact(f"urn:pageinfo:{url}", "application/json", info.to_json())
 
@@ -125,8 +125,8 @@ async def test_records_that_the_index_missed_are_found_again(
     index.close()
     start("second").stop()
 
-    found = rows(layout, "SELECT url, offset, orig_offset, page_id FROM captures ORDER BY url")
-    assert found == before
+    after = rows(layout, "SELECT url, offset, orig_offset, page_id FROM captures ORDER BY url")
+    assert after == before
     assert rows(layout, "SELECT page_id, title FROM pages") == [("p", "T")]
 
 
@@ -223,7 +223,7 @@ async def test_below_the_reserve_no_visit_is_opened(start: Callable[..., ProxyIn
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 3 MB."""
+    """Mount a file system of 3 MB."""
     folder = tmp_path / "small"
     folder.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(folder)], check=True)
@@ -333,8 +333,8 @@ async def test_bytes_in_flight_are_cut_when_half_of_the_reserve_is_gone(
     (small_disk / "filler").unlink()
     check(layout)
 
-    (kept,) = [record for record in records(layout) if record.kind == "response"]
-    assert kept.headers["WARC-Truncated"] == "unspecified"
+    (response,) = [record for record in records(layout) if record.kind == "response"]
+    assert response.headers["WARC-Truncated"] == "unspecified"
 
 
 @given(st.lists(st.binary(max_size=300), max_size=4), st.data())
@@ -346,8 +346,8 @@ def test_a_torn_tail_is_found_wherever_it_was_torn(tmp_path: Path, blocks: list[
     path = tmp_path / "torn.warc.gz"
     path.write_bytes(b"".join(whole)[:cut])
 
-    found = [each for each in walk_records(path) if isinstance(each, WarcMember)]
-    last = found[-1].offset + found[-1].length if found else 0
+    members = [each for each in walk_records(path) if isinstance(each, WarcMember)]
+    last = members[-1].offset + members[-1].length if members else 0
     assert last == max(end for end in ends if end <= cut)
 
 

@@ -23,13 +23,13 @@ def test_a_record_that_packs_much_into_little_needs_little_memory(tmp_path: Path
     assert file.stat().st_size < 2_000_000
     tracemalloc.start()
     try:
-        found = list(walk_records(file))
+        readings = list(walk_records(file))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
 
-    assert [type(each) for each in found] == [WarcMember]
-    assert [each.problems for each in found if isinstance(each, WarcMember)] == [[]]
+    assert [type(each) for each in readings] == [WarcMember]
+    assert [each.problems for each in readings if isinstance(each, WarcMember)] == [[]]
     assert peak < MOST_BYTES
 
 

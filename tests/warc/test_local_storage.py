@@ -44,14 +44,14 @@ with scratch_folder(ScratchKind.RUN) as folder:
 
 @pytest.fixture
 def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The system's temporary folder, for this test and the processes that it starts."""
+    """Set the system's temporary folder for this test and the processes that it starts."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
     return tmp_path
 
 
 def owner() -> tuple["subprocess.Popen[str]", Path]:
-    """A process that has a folder, and the folder."""
+    """Start a process that owns a scratch folder; return both."""
     process = subprocess.Popen([sys.executable, "-c", OWNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     return process, Path(process.stdout.readline().strip())
@@ -61,20 +61,20 @@ def owner() -> tuple["subprocess.Popen[str]", Path]:
 def test_what_a_killed_process_left_goes_with_the_next_and_a_live_ones_stays(base: Path) -> None:
     """Whatever either is for; and one's own is gone at the end."""
     killed, left = owner()
-    living, kept = owner()
+    living, living_folder = owner()
     try:
         assert left.exists()
         killed.send_signal(signal.SIGKILL)
         killed.communicate()
 
         with scratch_folder(ScratchKind.VERIFY) as own:
-            assert sorted(base.iterdir()) == sorted([kept, own])
-            assert (kept / "proxy0.sock").exists()
-        assert list(base.iterdir()) == [kept]
+            assert sorted(base.iterdir()) == sorted([living_folder, own])
+            assert (living_folder / "proxy0.sock").exists()
+        assert list(base.iterdir()) == [living_folder]
     finally:
         living.communicate("")
 
-    assert not kept.exists()
+    assert not living_folder.exists()
 
 
 def test_what_is_nobodys_for_sure_stays(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ _BODIES = [bytes([65 + number]) * 100 + number.to_bytes(3, "big") * 300_000 for 
 
 @pytest.fixture
 def moved(s3: S3Server, tmp_path: Path) -> Iterator[tuple[Layout, list[tuple[str, int, int]]]]:
-    """A collection whose WARC is in the bucket alone, and the places of its records."""
+    """Yield a collection whose WARC is in the bucket alone, and the places of its records."""
     with closing(CollectionBuilder(tmp_path / "collection")) as builder:
         captures = [
             builder.response(f"https://a.example/{number}", body, warc=_NAME) for number, body in enumerate(_BODIES)

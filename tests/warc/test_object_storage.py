@@ -21,14 +21,14 @@ _LARGE = random.Random(1).randbytes(11 << 20)
 
 @pytest.fixture
 def parts(monkeypatch: pytest.MonkeyPatch) -> int:
-    """Parts of the smallest size that S3 takes."""
+    """Return parts of the smallest size that S3 takes."""
     monkeypatch.setattr(object_storage, "PART_BYTES", 5 << 20)
     return 5 << 20
 
 
 @pytest.fixture
 def large(tmp_path: Path) -> Path:
-    """A file of three parts."""
+    """Write a file of three parts."""
     path = tmp_path / "large.warc.gz"
     path.write_bytes(_LARGE)
     return path

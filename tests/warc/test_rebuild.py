@@ -45,13 +45,13 @@ def test_upgraded_index_is_the_one_that_this_release_writes(tmp_path: Path) -> N
     written = _contents(layout)
     assert ("http://a.test/", "phone", "de-DE", "account") in written[1]
     _make_previous(layout)
-    told: list[str] = []
+    messages: list[str] = []
 
-    assert upgrade_index(layout, told.append)
+    assert upgrade_index(layout, messages.append)
 
     assert _contents(layout) == [*written[:-1], [(SCHEMA_VERSION,)]]
-    assert len(told) == 2
-    assert not upgrade_index(layout, told.append)
+    assert len(messages) == 2
+    assert not upgrade_index(layout, messages.append)
 
 
 def test_other_versions_are_left_to_a_rebuild(tmp_path: Path) -> None:

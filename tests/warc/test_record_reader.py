@@ -20,7 +20,7 @@ HTTP = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nX-Folded: a\r\n  b\r\nno 
 
 
 def warc(block: bytes, kind: str = "response", *, more: bytes = b"", size: int | None = None) -> bytes:
-    """A record as it stands in a WARC without gzip."""
+    """Return a record as stored in a WARC without gzip."""
     media = b"application/http; msgtype=response" if kind != "resource" else b"text/html"
     head = b"WARC/1.1\r\nWARC-Type: %s\r\nWARC-Target-URI: <https://a.example/>\r\n" % kind.encode()
     head += b"Content-Type: %s\r\n%s" % (media, more)
@@ -28,7 +28,7 @@ def warc(block: bytes, kind: str = "response", *, more: bytes = b"", size: int |
 
 
 def read(stored: bytes, *, before: bytes = b"", length: int | None = None) -> Record:
-    """The record in a file where other bytes stand around it."""
+    """Read the record from a file that has other bytes around it."""
     file = before + stored + b"another record"
 
     def pread(offset: int, size: int) -> bytes:
@@ -117,7 +117,7 @@ def test_a_head_of_http_that_never_ends_costs_its_limit() -> None:
 
 
 def blocks_of(data: bytes, size: int) -> Iterator[bytes]:
-    """The data in blocks of a size."""
+    """Split the data into blocks of `size` bytes."""
     return (data[at : at + size] for at in range(0, len(data), size))
 
 

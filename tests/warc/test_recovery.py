@@ -25,13 +25,13 @@ GARBAGE = bytes(range(256)) * 8
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    """What a killed proxy left, all of it acknowledged; nobody may change it."""
+    """Return the collection of a killed proxy, all of it acknowledged; tests must not change it."""
     return make_collection(tmp_path_factory.mktemp("killed") / "collection", killed=True)
 
 
 @pytest.fixture
 def layout(killed: Layout, tmp_path: Path) -> Layout:
-    """A copy to damage."""
+    """Return a copy that a test may damage."""
     return copied(killed, tmp_path / "copy")
 
 
@@ -43,7 +43,7 @@ def recovered(layout: Layout) -> dict[str, WarcRecovery]:
 
 
 def of_captures(layout: Layout) -> WarcRecovery:
-    """The same, of the file with the captures."""
+    """Recover the collection; return the result for the file with the captures."""
     name = captures(layout).name.removesuffix(".open")
     return recovered(layout)[name]
 
@@ -55,19 +55,19 @@ def append(layout: Layout, data: bytes) -> None:
 
 
 def offset_of(layout: Layout, path: str) -> int:
-    """Where the record of that path begins."""
+    """Return the offset of the record of that path."""
     ((offset,),) = sql(layout, "SELECT offset FROM captures WHERE url = ?", f"{SITE}{path}")
     assert isinstance(offset, int)
     return offset
 
 
 def urls(layout: Layout) -> set[object]:
-    """What the index has of the captures."""
+    """Return the URLs of the captures in the index."""
     return {row[0] for row in sql(layout, "SELECT url FROM captures WHERE url LIKE 'http%'")}
 
 
 def exchange(number: int) -> tuple[bytes, bytes]:
-    """A `response` and its `request`, as members."""
+    """Return a `response` and its `request` as members."""
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n"
     kinds = (
         ("response", "application/http; msgtype=response", head + b"late"),
@@ -174,12 +174,12 @@ def test_a_file_in_which_nothing_can_be_saved_is_set_aside(layout: Layout, conte
     """It is moved, never deleted, and the others are put in order."""
     (layout.archive / "weboid-1.warc.gz.open").write_bytes(content)
     done = recovered(layout)
-    told = done["weboid-1.warc.gz"]
+    recovery = done["weboid-1.warc.gz"]
 
     assert len(done) == 3
-    assert (told.outcome, told.lost_bytes) == (RecoveryOutcome.SET_ASIDE, 0)
-    assert (layout.root / told.kept_in).read_bytes() == content
-    assert told.kept_in in told.text
+    assert (recovery.outcome, recovery.lost_bytes) == (RecoveryOutcome.SET_ASIDE, 0)
+    assert (layout.root / recovery.kept_in).read_bytes() == content
+    assert recovery.kept_in in recovery.text
     check(layout)
 
 
@@ -216,7 +216,7 @@ def test_files_set_aside_do_not_overwrite_each_other(layout: Layout) -> None:
 
 
 def test_a_flipped_bit_in_what_was_acknowledged_costs_one_record_and_is_told(layout: Layout) -> None:
-    """What lies behind it was acknowledged, too: it stays where it is."""
+    """Acknowledged records behind the damage stay where they are."""
     at = offset_of(layout, "/picture")
     before = urls(layout)
     flip(captures(layout), at + 1000)
@@ -240,7 +240,7 @@ def test_a_revisit_whose_original_is_lost_is_not_left_pointing_to_it(layout: Lay
 
 
 def test_a_file_shorter_than_the_index_says_is_told_loudly(layout: Layout) -> None:
-    """What was acknowledged is gone: rows go with it, and everybody hears of it."""
+    """Rows of lost records are removed, and the loss is reported."""
     at = offset_of(layout, "/chunked")
     path = captures(layout)
     size = path.stat().st_size
@@ -312,12 +312,12 @@ def test_a_proxy_starts_whatever_lies_there_and_says_so(start: Callable[..., Pro
     (layout.archive / "weboid-1.warc.gz.open").write_bytes(GARBAGE)
     (layout.archive / "weboid-2.warc.gz.open").mkdir()
     proxy = start()
-    told = {each["filename"]: each for each in proxy.recovered}
+    recovery_by_file = {each["filename"]: each for each in proxy.recovered}
     proxy.stop()
 
-    assert len(told) == 4
-    assert told["weboid-1.warc.gz"]["outcome"] == "set aside"
-    assert [each["cut"] for each in told.values() if each["indexed"]] == [len(GARBAGE)]
+    assert len(recovery_by_file) == 4
+    assert recovery_by_file["weboid-1.warc.gz"]["outcome"] == "set aside"
+    assert [each["cut"] for each in recovery_by_file.values() if each["indexed"]] == [len(GARBAGE)]
     assert verify_collection(layout).is_sound
     check(layout)
     assert len([each for each in records(layout) if each.url == f"{SITE}/late1"]) == 1

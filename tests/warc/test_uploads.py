@@ -36,7 +36,7 @@ _CLOCK = SystemClock()
 
 @pytest.fixture
 def builder(tmp_path: Path) -> Iterator[CollectionBuilder]:
-    """A sound collection with two WARCs of captures."""
+    """Yield a sound collection with two WARCs of captures."""
     with closing(CollectionBuilder(tmp_path / "collection")) as made:
         made.page("https://a.example/", "<p>page")
         for number in range(4):
@@ -200,9 +200,9 @@ def test_an_erasure_reaches_the_bucket(s3: S3Server, builder: CollectionBuilder)
     assert after is not None
     assert after.sha256 == read_sums(layout).by_name[after.name] != before.sha256
     assert _names(layout) == []
-    found = ObjectStorage(settings).head(after.name)
-    assert found is not None
-    assert (found.size, found.sha256) == (after.size, after.sha256)
+    object_facts = ObjectStorage(settings).head(after.name)
+    assert object_facts is not None
+    assert (object_facts.size, object_facts.sha256) == (after.size, after.sha256)
     assert verify_collection(layout).faults == []
 
 

@@ -23,29 +23,29 @@ pytestmark = pytest.mark.proxy
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    """A collection without a fault, at rest; nobody may change it."""
+    """Return a collection without a fault, at rest; tests must not change it."""
     return make_collection(tmp_path_factory.mktemp("sound") / "collection")
 
 
 @pytest.fixture(scope="module")
 def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    """A collection whose proxy was killed; nobody may change it."""
+    """Return a collection whose proxy was killed; tests must not change it."""
     return make_collection(tmp_path_factory.mktemp("killed") / "collection", killed=True)
 
 
 @pytest.fixture
 def layout(sound: Layout, tmp_path: Path) -> Layout:
-    """A copy to damage."""
+    """Return a copy that a test may damage."""
     return copied(sound, tmp_path / "copy")
 
 
 def kinds(verdict: VerificationResult) -> set[str]:
-    """The kinds of faults."""
+    """Return the kinds of the faults."""
     return {str(fault.kind) for fault in verdict.faults}
 
 
 def offset_of(layout: Layout, path: str) -> int:
-    """Where the record of that path begins."""
+    """Return the offset of the record of that path."""
     ((offset,),) = sql(layout, "SELECT offset FROM captures WHERE url = ?", f"{SITE}{path}")
     assert isinstance(offset, int)
     return offset
@@ -225,9 +225,9 @@ def test_a_record_that_is_not_what_it_says_is_found(layout: Layout, record: byte
     (layout.archive / "odd.warc.gz").write_bytes(first + record)
     rebuild_index(layout, bucket="default")
     verdict = verify_collection(layout)
-    found = {(each.filename, each.offset) for each in verdict.faults if each.kind == kind}
+    places = {(each.filename, each.offset) for each in verdict.faults if each.kind == kind}
 
-    assert found == {("odd.warc.gz", len(first))}
+    assert places == {("odd.warc.gz", len(first))}
 
 
 @pytest.mark.parametrize(
@@ -328,7 +328,7 @@ def test_a_payload_by_its_chunked_spelling_is_held_to_its_content(layout: Layout
 
 
 def test_a_page_without_its_manifest_is_found(layout: Layout) -> None:
-    """What is listed as a page has a record that describes it."""
+    """Every listed page has a record that describes it."""
     sql(layout, "UPDATE pages SET page_id = 'nobody' WHERE page_id = 'one'")
 
     assert kinds(verify_collection(layout, quick=True)) == {"row"}
@@ -366,7 +366,7 @@ def test_interrupted_files_are_named_and_held_to_what_was_acknowledged(interrupt
     assert verdict.is_sound
     assert sorted(str(each.kind) for each in verdict.notes) == ["interrupted", "interrupted"]
     assert {name: before[name] for name in before if "-shm" not in name} == {
-        name: found for name, found in tree(layout).items() if "-shm" not in name
+        name: state for name, state in tree(layout).items() if "-shm" not in name
     }
     with captures(layout).open("r+b") as file:
         file.truncate(offset_of(layout, "/chunked"))

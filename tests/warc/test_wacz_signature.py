@@ -40,13 +40,13 @@ def present_time() -> datetime:
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> SigningAuthority:
-    """One that verifiers trust."""
+    """Return an authority that verifiers trust."""
     return SigningAuthority(tmp_path_factory.mktemp("pki") / "trusted", NOW)
 
 
 @pytest.fixture(scope="module")
 def domain_signer(authority: SigningAuthority) -> WaczSigner:
-    """A signer for a domain, with time stamps."""
+    """Return a signer for a domain, with time stamps."""
     key_file, chain_file = authority.issue(DOMAIN)
     key = read_signing_key(key_file)
     return WaczSigner(key, "tests", present_time, read_signing_chain(chain_file, key, NOW), authority.stamp)
@@ -54,7 +54,7 @@ def domain_signer(authority: SigningAuthority) -> WaczSigner:
 
 @pytest.fixture(scope="module")
 def signed(domain_signer: WaczSigner, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file signed for the domain."""
+    """Return a file signed for the domain."""
     return written(tmp_path_factory.mktemp("wacz") / "signed.wacz", domain_signer)
 
 
@@ -161,8 +161,8 @@ def test_a_changed_record_is_found(signed: Path, authority: SigningAuthority, tm
         signed, tmp_path / "x.wacz", lambda entries: entries.update({"archive/one.warc.gz": RECORDS[:-1] + b"!"})
     )
 
-    found = verdicts(path, authority)
-    assert (found["entries"], found["signature"]) == ("failed", "ok")
+    outcomes = verdicts(path, authority)
+    assert (outcomes["entries"], outcomes["signature"]) == ("failed", "ok")
 
 
 def test_a_changed_record_with_new_digests_is_found(signed: Path, authority: SigningAuthority, tmp_path: Path) -> None:
@@ -172,8 +172,8 @@ def test_a_changed_record_with_new_digests_is_found(signed: Path, authority: Sig
         entries["archive/one.warc.gz"] = b"other records"
         resealed(entries)
 
-    found = verdicts(rewritten(signed, tmp_path / "x.wacz", change), authority)
-    assert (found["entries"], found["package"], found["signature"]) == ("ok", "ok", "failed")
+    outcomes = verdicts(rewritten(signed, tmp_path / "x.wacz", change), authority)
+    assert (outcomes["entries"], outcomes["package"], outcomes["signature"]) == ("ok", "ok", "failed")
 
 
 def test_a_changed_data_package_is_found(signed: Path, authority: SigningAuthority, tmp_path: Path) -> None:
@@ -182,8 +182,8 @@ def test_a_changed_data_package_is_found(signed: Path, authority: SigningAuthori
     def change(entries: dict[str, bytes]) -> None:
         entries["datapackage.json"] = entries["datapackage.json"].replace(b"Test", b"Fake")
 
-    found = verdicts(rewritten(signed, tmp_path / "x.wacz", change), authority)
-    assert (found["entries"], found["package"], found["signature"]) == ("ok", "failed", "failed")
+    outcomes = verdicts(rewritten(signed, tmp_path / "x.wacz", change), authority)
+    assert (outcomes["entries"], outcomes["package"], outcomes["signature"]) == ("ok", "failed", "failed")
 
 
 @pytest.mark.parametrize("name", ["archive/two.warc.gz", "pages/pages.jsonl"])
@@ -215,8 +215,8 @@ def test_a_signature_of_another_key_is_found(signed: Path, authority: SigningAut
     (tmp_path / "other.pub").write_bytes(other.public_key().public_bytes(*form))
     (tmp_path / "own.pem").write_text(signed_data(signed)["domainCert"])
 
-    found = verdicts(path, authority)
-    assert (found["signature"], found["time stamp"]) == ("failed", "failed")
+    outcomes = verdicts(path, authority)
+    assert (outcomes["signature"], outcomes["time stamp"]) == ("failed", "failed")
     assert verdicts(signed, authority, key=read_public_key(tmp_path / "other.pub"))["key"] == "failed"
     assert verdicts(signed, authority, key=read_public_key(tmp_path / "own.pem"))["key"] == "ok"
 
@@ -229,9 +229,9 @@ def test_a_certificate_that_had_expired_is_found(authority: SigningAuthority, tm
         read_signing_chain(chain_file, key, NOW)
     signer = WaczSigner(key, "tests", present_time, read_certificates(chain_file), authority.stamp)
 
-    found = verdicts(written(tmp_path / "out.wacz", signer), authority)
+    outcomes = verdicts(written(tmp_path / "out.wacz", signer), authority)
 
-    assert (found["signature"], found["time stamp"], found["domain"]) == ("ok", "ok", "failed")
+    assert (outcomes["signature"], outcomes["time stamp"], outcomes["domain"]) == ("ok", "ok", "failed")
 
 
 def test_a_certificate_of_another_domain_is_found(signed: Path, authority: SigningAuthority, tmp_path: Path) -> None:
@@ -245,10 +245,10 @@ def test_authorities_of_the_file_are_not_trusted(signed: Path, tmp_path: Path, a
     """Neither the root in domainCert, nor that in timestampCert and in the time stamp itself."""
     other = SigningAuthority(tmp_path / "other", NOW)
 
-    found = {each.name: each for each in WaczVerifier(read_certificates(other.root)).verify(signed)}
+    checks = {each.name: each for each in WaczVerifier(read_certificates(other.root)).verify(signed)}
 
-    assert {name for name, each in found.items() if not each.passed} == {"time stamp", "domain"}
-    assert all(found[name].text.endswith(" --trust FILE adds authorities.") for name in ("time stamp", "domain"))
+    assert {name for name, each in checks.items() if not each.passed} == {"time stamp", "domain"}
+    assert all(checks[name].text.endswith(" --trust FILE adds authorities.") for name in ("time stamp", "domain"))
 
 
 def test_a_time_stamp_of_other_data_is_found(

@@ -20,17 +20,17 @@ each_cell = pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
 
 @pytest.fixture(scope="module")
 def results(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> dict[str, CellResult]:
-    """Every cell, archived with the default profile in shared contexts and opened in `weboid serve`, once."""
+    """Archive every cell with the default profile in shared contexts, once, and open it in `weboid serve`."""
     web.clear()
     folder = tmp_path_factory.mktemp("acid")
     weboid = WeboidRunner(folder, profile_for(web, folder / "profile.toml"))
-    ran, found = archive(weboid, CELLS)
+    ran, cell_results = archive(weboid, CELLS)
     assert ran.code == 0, ran.err
     assert shared_share(web.requests(), CELLS) > 0.5  # the others open a context, or follow a page that ended theirs
     check(weboid.collection)
     with served(weboid) as address:
-        asyncio.run(play(address, found))
-    return {each.cell.name: each for each in found}
+        asyncio.run(play(address, cell_results))
+    return {each.cell.name: each for each in cell_results}
 
 
 @each_cell

@@ -48,16 +48,16 @@ def test_every_page_in_scope_is_captured_exactly_once(
 
 
 def in_scope(seed: str, exclude: str, depth: int, pages: dict[str, PageInfo]) -> set[str]:
-    """The pages within `depth` links of the seed, by a walk of our own over their links."""
+    """Return the keys of pages within `depth` links of the seed, found by a walk of our own over their links."""
     folder = re.sub(r"^https?:", "", seed).rpartition("/")[0] + "/"
-    found = {identity_key(fetch_key(seed))}
-    edge = set(found)
+    page_keys = {identity_key(fetch_key(seed))}
+    edge = set(page_keys)
     for _ in range(depth):
         links = {identity_key(fetch_key(link)) for page in edge & pages.keys() for link in pages[page].outlinks}
         edge = {
             link
-            for link in links - found
+            for link in links - page_keys
             if re.sub(r"^https?:", "", link).startswith(folder) and not re.search(exclude, link)
         }
-        found |= edge
-    return found
+        page_keys |= edge
+    return page_keys

@@ -40,16 +40,16 @@ NO_KEYS = {"/collection/ca", "/collection/logins"}
 
 @pytest.fixture(scope="module")
 def compose() -> dict[str, Any]:
-    """The file, parsed."""
-    found: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
-    return found
+    """Parse docker-compose.yml."""
+    document: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    return document
 
 
 @pytest.fixture(scope="module")
 def services(compose: dict[str, Any]) -> dict[str, Any]:
-    """Its services."""
-    found: dict[str, Any] = compose["services"]
-    return found
+    """Return the services of docker-compose.yml."""
+    section: dict[str, Any] = compose["services"]
+    return section
 
 
 def test_the_set_is_complete(services: dict[str, Any]) -> None:
@@ -174,7 +174,7 @@ def test_the_build_is_given_every_package() -> None:
 
 
 def copied(dockerfile: str) -> list[str]:
-    """What the build takes from the project."""
+    """Return the paths that the build copies from the project."""
     lines = re.findall(r"^COPY (?!--from)(.*) \S+$", dockerfile, flags=re.MULTILINE)
     return [each for line in lines for each in line.split()]
 
@@ -284,7 +284,7 @@ async def test_a_new_volume_has_a_place_for_every_mount(services: dict[str, Any]
 
 
 def secrets_of(service: dict[str, Any]) -> set[str]:
-    """The names of the secrets that it is given."""
+    """Return the names of the secrets that the service is given."""
     given = service.get("secrets", [])
     return {each if isinstance(each, str) else each["source"] for each in given}
 
@@ -307,9 +307,9 @@ def test_a_browser_cannot_enter_the_folder_of_the_workers_secrets(services: dict
     secret.write_text("secret")
     secret.chmod(0o444)  # as make-secrets leaves it
     prefix = privilege_prefix(root=True, executable=Path("/nowhere/chromium"))
-    asked = [*with_capabilities(worker), *prefix, "cat", str(secret)]
-    done = subprocess.run(asked, capture_output=True, text=True, check=False)
-    kept = subprocess.run(
+    command = [*with_capabilities(worker), *prefix, "cat", str(secret)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    capabilities = subprocess.run(
         [*with_capabilities(worker), *prefix, "grep", "CapEff", "/proc/self/status"],
         capture_output=True,
         text=True,
@@ -319,12 +319,12 @@ def test_a_browser_cannot_enter_the_folder_of_the_workers_secrets(services: dict
 
     assert (done.returncode, done.stdout) == (1, "")
     assert "Permission denied" in done.stderr
-    assert int(kept.stdout.split()[1], 16) == 0
+    assert int(capabilities.stdout.split()[1], 16) == 0
     assert own.returncode == 0
 
 
 def with_capabilities(service: dict[str, Any]) -> list[str]:
-    """The command that leaves a root process what the service has."""
+    """Return the command that limits a root process to the capabilities of the service."""
     given = ",".join(["-all", *(f"+{each.lower()}" for each in service["cap_add"])])
     return ["setpriv", f"--bounding-set={given}", "--no-new-privs"]
 

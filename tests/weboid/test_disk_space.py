@@ -19,7 +19,7 @@ MB = 1 << 20
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """The collection lies on a file system of 64 MB, most of it taken by `filler`."""
+    """Put the collection on a file system of 64 MB, most of it taken by `filler`."""
     folder = tmp_path / "disk"
     folder.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(folder)], check=True)
@@ -32,7 +32,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def weboid(weboid_with: Callable[..., WeboidRunner], small_disk: Path) -> WeboidRunner:
-    """The command, with more reserve than is free."""
+    """Return a runner whose disk reserve is larger than the free space."""
     assert small_disk.is_dir()
     return weboid_with(proxy={"disk_reserve_bytes": 30 * MB})
 
@@ -55,8 +55,8 @@ def test_a_run_waits_for_space_and_goes_on_by_itself(weboid: WeboidRunner, small
     process = start(weboid)
     (small_disk / "filler").unlink()
     out, _ = process.communicate(timeout=120)
-    told = [json.loads(line) for line in out.splitlines()]
-    events = [event for event in told if event["event"] != "progress"]
+    all_events = [json.loads(line) for line in out.splitlines()]
+    events = [event for event in all_events if event["event"] != "progress"]
     check(weboid.collection)
 
     assert process.returncode == 0

@@ -61,7 +61,7 @@ CLOCK = SystemClock()
 
 @pytest.fixture
 def saving(collection: CollectionBuilder) -> Iterator[ServedCollection]:
-    """A front whose readers may save."""
+    """Serve a front whose readers may save."""
     with (
         contextlib.closing(ReaderQueueStatus(collection.layout, Settings(), clock=CLOCK)) as status,
         serving(collection, status=status, saves=SaveOptions(status), access=UNLIMITED) as served,
@@ -115,7 +115,7 @@ async def test_an_operator_captures_a_page_and_sees_it_in_the_queue(tmp_path: Pa
 
 @contextlib.asynccontextmanager
 async def administrator(folder: Path) -> AsyncIterator[tuple[FirefoxWindow, str, dict[str, str]]]:
-    """A window of an administrator, the address of the console, and the paths of its pages."""
+    """Open a window of an administrator; yield it, the address of the console, and the paths of its pages."""
     layout = await asyncio.to_thread(make_collection, folder / "collection")
     with serve_console(layout) as console:
         console.role = "admin"

@@ -21,7 +21,7 @@ HOSTILE = ("/status/407", *UNDECODABLE, "/surrogates")
 
 @pytest.fixture(scope="module")
 def archived(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> tuple[WeboidRunner, CommandResult]:
-    """All of them, archived in one run with a good page."""
+    """Archive all hostile answers in one run with a good page."""
     folder = tmp_path_factory.mktemp("hostile")
     weboid = WeboidRunner(folder, profile_for(web, folder / "profile.toml"))
     ran = weboid.archive(f"{RULES}/page/plain", *(f"{RULES}{path}" for path in HOSTILE))

@@ -39,7 +39,7 @@ def run(*command: str | Path, **variables: str) -> subprocess.CompletedProcess[s
 
 @pytest.fixture
 def bare(tmp_path: Path) -> dict[str, str]:
-    """Variables of a machine without a browser, without apt, and without a package index."""
+    """Return the environment of a machine without a browser, without apt, and without a package index."""
     return {
         "HOME": str(tmp_path),
         "PATH": str(tmp_path / "bin"),

@@ -19,7 +19,7 @@ KINDS = ("worker", "proxy", "browser")
 
 
 def family(pid: int) -> dict[str, list[int]]:
-    """The run's processes by kind."""
+    """Return the ids of the run's processes by kind."""
     processes: dict[str, list[int]] = {"worker": [pid], "proxy": [], "browser": []}
     for child in psutil.Process(pid).children(recursive=True):
         try:

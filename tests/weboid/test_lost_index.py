@@ -25,8 +25,8 @@ PAGE = f"http://{hosts.RULES}/page/plain"
 def rows(layout: Layout, names: list[str]) -> list[tuple[object, ...]]:
     """Return what the index has of those WARCs."""
     columns = "url, record_type, filename, offset, orig_filename, orig_offset"
-    found = sql(layout, f"SELECT {columns} FROM captures ORDER BY url, filename, offset")
-    return [row for row in found if row[2] in names]
+    captures = sql(layout, f"SELECT {columns} FROM captures ORDER BY url, filename, offset")
+    return [row for row in captures if row[2] in names]
 
 
 def names(layout: Layout) -> list[str]:
@@ -36,7 +36,7 @@ def names(layout: Layout) -> list[str]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    """A collection at rest; nobody may change it."""
+    """Create a collection whose WARCs are all closed; tests must not change it."""
     layout = make_collection(tmp_path_factory.mktemp("whole") / "collection")
     assert list(layout.archive.glob("*.open")) == []
     return layout
@@ -44,7 +44,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Layout:
 
 @pytest.fixture
 def lost(whole: Layout, weboid: WeboidRunner) -> Layout:
-    """A copy of it at the command's collection, without its index."""
+    """Copy it to the command's collection, without its index."""
     layout = copied(whole, weboid.collection)
     for path in layout.databases.glob("captures.sqlite*"):
         path.unlink()
@@ -149,9 +149,9 @@ def test_a_read_only_collection_is_shown_and_served(whole: Layout, weboid: Weboi
     try:
         assert loopback.get(f"{origin}/", timeout=120).status_code == 200
         assert loopback.get(f"{origin}/healthz", timeout=120).status_code == 200
-        found = loopback.get(f"{origin}/cdx?url=origin.example/a", timeout=120)
-        assert found.status_code == 200
-        assert "origin" in found.text
+        response = loopback.get(f"{origin}/cdx?url=origin.example/a", timeout=120)
+        assert response.status_code == 200
+        assert "origin" in response.text
     finally:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=120)

@@ -103,18 +103,18 @@ class ArchivedSites:
         }
 
     def timestamp(self, url: str) -> str:
-        """The page's moment in 14 digits."""
+        """Return the capture time of the page in 14 digits."""
         return timestamp14(parse_warc_date(self.manifests[url].captured_at))
 
     def picture(self, url: str) -> Image.Image:
-        """The viewport screenshot taken when the page was captured."""
+        """Return the viewport screenshot taken when the page was captured."""
         data = next(p for _, target, _, p in self.records if target == f"urn:view:{url}")
         return Image.open(io.BytesIO(data)).convert("RGB")
 
 
 @pytest.fixture(scope="module")
 def archived(real_web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> ArchivedSites:
-    """`weboid archive --list` with the default profile, with which repairs are made, too; the pages are of every kind."""
+    """Archive pages of every kind with `--list` and the default profile, with which repairs are made, too."""
     folder = tmp_path_factory.mktemp("real")
     patient = {"timeout_s": 240.0, "settle_s": 1.0}  # a busy machine
     profile = profile_for(real_web, folder / "profile.toml", visit=patient, quality={"repair_profile": "default"})
@@ -195,7 +195,7 @@ def test_each_page_has_its_artifacts_beside_it(archived: ArchivedSites) -> None:
 
 @pytest.fixture(scope="module")
 def stock_pywb(archived: ArchivedSites, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Stock pywb on our WARCs, as its own commands set it up; its address."""
+    """Serve our WARCs with stock pywb, set up by its own commands, and yield its address."""
     folder = tmp_path_factory.mktemp("pywb")
     paths = [str(path) for path in sorted((archived.collection / "archive").glob("*.warc.gz*"))]
     manager = str(REPLAY_BIN / "wb-manager")
@@ -239,7 +239,7 @@ def test_stock_pywb_plays_every_page_and_resource(archived: ArchivedSites, stock
 
 @pytest.fixture(scope="module")
 def served(archived: ArchivedSites) -> Iterator[str]:
-    """`weboid serve` as a user starts it; the one address that it prints."""
+    """Start `weboid serve` as a user does and yield the one address that it prints."""
     process = archived.weboid.start("serve", "--listen", "127.0.0.1:0")
     assert process.stdout is not None
     address = process.stdout.readline().strip()
@@ -254,7 +254,7 @@ def served(archived: ArchivedSites) -> Iterator[str]:
 
 @pytest_asyncio.fixture
 async def browser() -> AsyncIterator[Browser]:
-    """A real browser that can reach this machine only."""
+    """Launch a real browser that can reach this machine only."""
     async with await Browser.launch(BrowserSettings(), find_browser(), clock=SystemClock()) as running:
         yield running
 
@@ -274,7 +274,7 @@ async def look(browser: Browser, address: str) -> Visit:
 
 
 def difference(one: Image.Image, other: Image.Image) -> float:
-    """How far two screenshots are apart, 0 to 1: grey, blurred, small, so that a pixel's shift is nothing."""
+    """Return the difference of two screenshots, 0 to 1: grey, blurred, small, so that a pixel's shift is nothing."""
 
     def small(picture: Image.Image) -> Image.Image:
         grey = picture.convert("L").filter(ImageFilter.GaussianBlur(6))
@@ -316,18 +316,17 @@ async def test_pages_open_in_serve_and_look_as_they_were_captured(
 
 
 async def test_the_front_lists_every_page(archived: ArchivedSites, served: str) -> None:
-    """What was archived is found by whoever looks for it."""
-    found = ""
+    text = ""
     async with httpx.AsyncClient(verify=False, timeout=120) as client:
         listing = await client.get(served)
         address: str | None = "/api/pages"
         while address:
             answer = await client.get(served + address)
-            found += answer.text
+            text += answer.text
             address = answer.json()["older"]
 
     assert listing.status_code == 200
-    missing = [url for url in archived.urls if json.dumps(url)[1:-1] not in found]
+    missing = [url for url in archived.urls if json.dumps(url)[1:-1] not in text]
     assert missing == []
 
 
@@ -365,17 +364,17 @@ class DamagedCollection:
         self.layout = Layout(self.weboid.collection)
 
     def manifests(self) -> dict[str, PageInfo]:
-        """The newest manifest of each URL."""
-        found: dict[str, PageInfo] = {}
+        """Return the newest manifest of each URL."""
+        pages_by_url: dict[str, PageInfo] = {}
         for each in held(self.layout.archive):
             if each.uri.startswith("urn:pageinfo:") and b'"checked": {' not in each.payload:
                 page = parse_pageinfo(each.payload)
-                if page.url not in found or page.captured_at > found[page.url].captured_at:
-                    found[page.url] = page
-        return found
+                if page.url not in pages_by_url or page.captured_at > pages_by_url[page.url].captured_at:
+                    pages_by_url[page.url] = page
+        return pages_by_url
 
     def checked(self, page_ids: Iterable[str]) -> dict[str, CheckedPage]:
-        """What the registry has of these pages at the default level."""
+        """Return the registry's checks of these pages at the default level, by page id."""
         with closing(open_registry(self.layout, "")) as store, store.reading() as rows:
             return {
                 each.check.page_id: each for each in find_checks(rows, list(page_ids)) if each.check.level == "images"
@@ -383,18 +382,18 @@ class DamagedCollection:
 
 
 def qa(damaged: DamagedCollection, *arguments: str) -> CommandResult:
-    """`weboid qa` with the profile."""
+    """Run `weboid qa --json` with the profile."""
     profile = ("--profile", str(damaged.weboid.profile))
     return damaged.weboid.run("qa", "--json", *profile, *arguments)
 
 
 def events(ran: CommandResult, name: str) -> list[dict[str, Any]]:
-    """Its events of that kind."""
+    """Return the command's events of that name."""
     return [each for each in ran.events if each["event"] == name]
 
 
 def pictured(damaged: DamagedCollection) -> list[tuple[str, str]]:
-    """Pages that nothing else is done to, each with its largest picture that no other page has."""
+    """Return pages without other faults, each with its largest picture that no other page has."""
     sizes = {
         each.uri: len(each.payload)
         for each in held(damaged.layout.archive)
@@ -402,29 +401,29 @@ def pictured(damaged: DamagedCollection) -> list[tuple[str, str]]:
     }
     manifests = damaged.manifests()
     users = Counter(url for page in manifests.values() for url in {it.url for it in page.resources})
-    found = {}
+    picture_by_page = {}
     for url, page in sorted(manifests.items()):
         own = {it.url for it in page.resources if it.resource_type == "Image" and users[it.url] == 1}
         large = [each for each in own if sizes.get(each, 0) >= _LARGE_PICTURE_BYTES]
         if large and url in _OTHERS:
-            found[url] = max(large, key=lambda each: sizes[each])
-    return list(found.items())
+            picture_by_page[url] = max(large, key=lambda each: sizes[each])
+    return list(picture_by_page.items())
 
 
 def dom_of(url: str, change: Any, name: str) -> PlantedFault:
-    """A fault in the final DOM of a page."""
+    """Return a fault in the final DOM of a page."""
     return PlantedFault(name, lambda each: each.uri == f"urn:dom:{url}", change)
 
 
 def garbled(each: RecordFacts) -> bytes:
-    """Every word another one."""
+    """Return the DOM with every word replaced by another one."""
     text = each.payload.decode()
     swap = str.maketrans("aeioulnrst", "uoaeirstln")
-    return re.sub(r">[^<]+<", lambda found: found[0].translate(swap), text).encode()
+    return re.sub(r">[^<]+<", lambda match: match[0].translate(swap), text).encode()
 
 
 def other_picture(each: RecordFacts) -> bytes:
-    """A picture of the same size that shows something else."""
+    """Return a picture of the same size that shows something else, as PNG."""
     with Image.open(io.BytesIO(each.payload)) as image:
         size = image.size
     other = Image.effect_mandelbrot(size, (-2, -1.2, 1, 1.2), 60).convert("RGB")
@@ -434,7 +433,7 @@ def other_picture(each: RecordFacts) -> bytes:
 
 
 def faults(damaged: DamagedCollection) -> tuple[dict[str, str], list[PlantedFault]]:
-    """The page of each fault by its name, and the faults."""
+    """Return the page of each fault by its name, and the faults."""
     (swapped_page, swapped), (gone_page, gone) = pictured(damaged)[:2]
     knoppix = next(each.payload for each in held(damaged.layout.archive) if each.uri == f"urn:dom:{UNTOUCHED[0]}")
     pages = {

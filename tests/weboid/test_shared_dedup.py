@@ -17,7 +17,7 @@ SECRET = "correct-horse"
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RedisServer]:
-    """A Redis with a password that keeps what it acknowledged."""
+    """Start a Redis with a password that keeps what it acknowledged."""
     secured = ("--requirepass", SECRET)
     started = RedisServer(tmp_path / "redis", *secured, persistent=True)
     yield started
@@ -25,14 +25,14 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
 
 
 def shared(server: RedisServer, password: str = SECRET) -> dict[str, str]:
-    """The profile's `[proxy]` group."""
+    """Return the profile's `[proxy]` group."""
     return {"dedup_url": server.url.replace("//", f"//:{password}@")}
 
 
 def kinds(folder: Path) -> Counter[str]:
-    """`response` and `revisit` records."""
-    found = Counter(kind for kind, *_ in records(folder))
-    return Counter({kind: found[kind] for kind in ("response", "revisit") if found[kind]})
+    """Count the `response` and `revisit` records."""
+    counts = Counter(kind for kind, *_ in records(folder))
+    return Counter({kind: counts[kind] for kind in ("response", "revisit") if counts[kind]})
 
 
 def test_a_second_machine_writes_revisits_only(weboid_with: Callable[..., WeboidRunner], server: RedisServer) -> None:

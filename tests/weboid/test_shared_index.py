@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.proxy]
 
 @pytest.fixture
 def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
-    """The dedup index that belongs to it."""
+    """Start the Redis of the dedup index that belongs to the captures index."""
     server = RedisServer(tmp_path / "redis")
     yield server
     server.stop()

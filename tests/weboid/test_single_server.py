@@ -32,7 +32,7 @@ UNITS = sorted(FILES.glob("*.service"))
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Certificate of both names, and its key."""
+    """Create a certificate of both names; return the paths of it and its key."""
     folder = tmp_path_factory.mktemp("tls")
     pem, key = folder / "fullchain.pem", folder / "privkey.pem"
     subprocess.run(

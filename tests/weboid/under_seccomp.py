@@ -25,9 +25,9 @@ def load(profile: Path) -> None:
     library = ctypes.CDLL("libseccomp.so.2")
     library.seccomp_init.restype = ctypes.c_void_p
     context = ctypes.c_void_p(library.seccomp_init(ctypes.c_uint32(ALLOW)))
-    said = json.loads(profile.read_text())
-    assert said["defaultAction"] == "SCMP_ACT_ALLOW"
-    for rule in said["syscalls"]:
+    document = json.loads(profile.read_text())
+    assert document["defaultAction"] == "SCMP_ACT_ALLOW"
+    for rule in document["syscalls"]:
         assert rule["action"] == "SCMP_ACT_ERRNO"
         for name in rule["names"]:
             number = library.seccomp_syscall_resolve_name(name.encode())

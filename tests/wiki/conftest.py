@@ -11,18 +11,18 @@ from tests.support.wiki_writer import WikiWriter, make_bot
 
 @pytest.fixture(scope="module")
 def wiki() -> Iterator[RunningWiki]:
-    """A wiki that knows its own address, shared by a module's tests (mark them slow)."""
+    """Yield a wiki that knows its own address, shared by a module's tests (mark them slow)."""
     with running_wiki(server="self") as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def writer(wiki: RunningWiki) -> WikiWriter:
-    """Its administrator, logged in."""
+    """Return the wiki's administrator, logged in."""
     return WikiWriter(wiki.api())
 
 
 @pytest.fixture(scope="module")
 def bot_name(wiki: RunningWiki) -> str:
-    """The login of an account with the bot flag; its password: `tests.support.wiki_writer.BOT_SECRET`."""
+    """Return the login of an account with the bot flag; its password: `tests.support.wiki_writer.BOT_SECRET`."""
     return make_bot(wiki)

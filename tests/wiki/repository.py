@@ -39,12 +39,12 @@ class RepositoryServer:
 
     @property
     def api(self) -> str:
-        """The address of its API."""
+        """Return the address of its API."""
         return f"{self.proxy.base}/w/api.php"
 
     @property
-    def asked(self) -> list[str]:
-        """The requested IDs of each request, in order."""
+    def id_lists(self) -> list[str]:
+        """Return the requested IDs of each request, in order."""
         return [each.params.get("ids", "") for each in self.proxy.requests]
 
     def put(self, item: str, *statements: dict[str, Any]) -> None:
@@ -52,7 +52,7 @@ class RepositoryServer:
         self.items[item] = list(statements)
 
     def answer(self, request: ProxiedRequest) -> ProxiedResponse:
-        """ProxiedResponse a question."""
+        """Return the response to a request."""
         ids = request.params.get("ids", "").split("|")
         if self.instead is not None:
             return self.instead

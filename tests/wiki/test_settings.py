@@ -32,16 +32,16 @@ FEEDS = st.builds(
 @settings(max_examples=examples(30))
 def test_settings_are_read_as_they_were_written(feed: FeedSettings, others: dict[str, Any]) -> None:
     """Only what differs from the default is written; other keys of the registry stay."""
-    said = WikiSettings(feed, BotSettings(enabled=True), {"language": "de"})
-    merged = said.merged_into(json.dumps({**others, "feed": {"batch": 7}}))
-    assert WikiSettings.parse(json.dumps(merged)) == said
+    wiki_settings = WikiSettings(feed, BotSettings(enabled=True), {"language": "de"})
+    merged = wiki_settings.merged_into(json.dumps({**others, "feed": {"batch": 7}}))
+    assert WikiSettings.parse(json.dumps(merged)) == wiki_settings
     assert others.items() <= merged.items()
     assert merged["bot"] == {"enabled": True}
     assert WikiSettings().merged_into(json.dumps(merged)) == others
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('{"feed": {"namespace": [0]}}', "no feed.namespace"),
         ('{"bot": {"enable": true}}', "no bot.enable"),
@@ -71,9 +71,9 @@ def test_settings_are_read_as_they_were_written(feed: FeedSettings, others: dict
         ('{"bot": {"talk": "always"}}', "never, beside, only"),
     ],
 )
-def test_what_is_misspelt_or_of_another_kind_is_refused(text: str, said: str) -> None:
+def test_what_is_misspelt_or_of_another_kind_is_refused(text: str, message: str) -> None:
     """A misspelt exclusion would archive what nobody wanted."""
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         WikiSettings.parse(text)
 
 

@@ -15,24 +15,24 @@ TEXTS = st.text(st.characters(codec="utf-8", categories=["L", "N", "P"]), min_si
 @given(NUMBERS, st.none() | TEXTS, st.sampled_from(["", " "]))
 @settings(max_examples=examples(50))
 def test_an_entry_is_a_property_or_one_with_a_value(number: int, value: str | None, gap: str) -> None:
-    """What is its own plain form stays so; spaces around the parts count for nothing."""
+    """Entries in normal form are unchanged; spaces around the parts are ignored."""
     text = f"{gap}P{number}{gap}" + ("" if value is None else f"={gap}{value}{gap}")
-    found = parse_statement(text)
-    assert found.partition("=")[0] == f"P{number}"
-    assert ("=" in found) == (value is not None)
-    assert parse_statement(found) == found
+    entry = parse_statement(text)
+    assert entry.partition("=")[0] == f"P{number}"
+    assert ("=" in entry) == (value is not None)
+    assert parse_statement(entry) == entry
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=12))
 @settings(max_examples=examples(100))
 def test_any_text_is_an_entry_or_an_error(text: str) -> None:
     """An error names the entry and the form that is expected."""
-    found = said = ""
+    entry = message = ""
     try:
-        found = parse_statement(text)
+        entry = parse_statement(text)
     except ConfigError as error:
-        said = str(error)
-    assert found.startswith("P") or (repr(text[:80]) in said and "P31=Q5" in said)
+        message = str(error)
+    assert entry.startswith("P") or (repr(text[:80]) in message and "P31=Q5" in message)
 
 
 @pytest.mark.parametrize(

@@ -195,14 +195,14 @@ class WikiReader:
 
 @pytest.fixture
 def museum() -> Iterator[MuseumSite]:
-    """The site that is cited, and loses a page."""
+    """Yield the cited site, which loses a page."""
     with MuseumSite() as running:
         yield running
 
 
 @pytest.fixture
 def deployment(museum: MuseumSite) -> Iterator[WikiDeployment]:
-    """A deployment whose museum is named by its wiki."""
+    """Yield a deployment whose cited sites are the museum and those that last."""
     pages = {f"{host}/": article(host, LIGHTHOUSE) for host in LASTING}
     pages |= {
         f"{LASTING[0]}/1862": article("1862 in the Coastal Times", LIGHTHOUSE),
@@ -251,21 +251,21 @@ async def test_a_link_is_archived_dies_is_repaired_and_lives_again(
 
 
 def bot_repairs(deployment: WikiDeployment) -> None:
-    """The bot, switched on, gives the citation its copy, and changes nothing else."""
+    """Switch the bot on and run it; assert that it adds the copy to the citation and changes nothing else."""
     password = deployment.weboid.folder / "bot-password"
     password.write_text(BOT_SECRET)
     password.chmod(0o600)
     account = (f"--account={make_bot(deployment.wiki)}", f"--password-file={password}")
     # The wiki's other pages have dead links, too: fast enough to see them all mended.
-    said = (*account, f"--front={deployment.front}", "--edits-per-minute=600")
-    switched = deployment.call("wiki", "bot", "on", *said)
+    options = (*account, f"--front={deployment.front}", "--edits-per-minute=600")
+    switched = deployment.call("wiki", "bot", "on", *options)
     assert switched.code == 0, switched
     ran = run_bot(deployment)
-    found = re.search(r" ?\|archive-url=(\S+) ?\|archive-date=[^|}]+\|url-status=dead", current(deployment))
-    assert found is not None, (ran, current(deployment))
-    assert current(deployment).replace(found[0], "") == TEXT.rstrip()
-    assert found[1].startswith(f"{deployment.front}/")
-    with urllib.request.urlopen(found[1], timeout=120) as answer:
+    match = re.search(r" ?\|archive-url=(\S+) ?\|archive-date=[^|}]+\|url-status=dead", current(deployment))
+    assert match is not None, (ran, current(deployment))
+    assert current(deployment).replace(match[0], "") == TEXT.rstrip()
+    assert match[1].startswith(f"{deployment.front}/")
+    with urllib.request.urlopen(match[1], timeout=120) as answer:
         assert answer.status == 200
 
 
@@ -278,16 +278,16 @@ def take_back_newest_edit(deployment: WikiDeployment) -> None:
 
 
 def run_bot(deployment: WikiDeployment) -> CommandResult:
-    """A run of the bot, to its end."""
+    """Run the bot until it ends."""
     ran = deployment.run("wiki", "bot", "run", "--json", f"--profile={deployment.weboid.profile}")
     assert ran.code == 0, ran
     return ran
 
 
 def current(deployment: WikiDeployment) -> str:
-    """The page's wikitext now."""
-    asked = {"prop": "revisions", "rvprop": "content", "rvslots": "main"}
-    (page,) = deployment.writer.ask(action="query", titles=PAGE, **asked)["query"]["pages"]
+    """Return the page's current wikitext."""
+    parameters = {"prop": "revisions", "rvprop": "content", "rvslots": "main"}
+    (page,) = deployment.writer.ask(action="query", titles=PAGE, **parameters)["query"]["pages"]
     text: str = page["revisions"][0]["slots"]["main"]["content"]
     return text
 
@@ -306,7 +306,7 @@ async def weeks_pass(deployment: WikiDeployment, *, until: LinkState) -> None:
 
 
 def looked_today(deployment: WikiDeployment) -> Callable[[], bool]:
-    """Whether the link was looked at today."""
+    """Return a function that returns True when the link was checked today."""
     return lambda: deployment.checked_day(CITED) == day_of(SystemClock().now())
 
 

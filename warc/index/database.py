@@ -38,7 +38,7 @@ class IndexDatabase(Protocol):
     contains: str  # LIKE operator that ignores the case of ASCII letters
     in_range: str  # SQL condition: `low` <= urlkey < `high`; see `warc.index.queries`
     by_key: tuple[str, ...]  # ORDER BY terms for urlkey order that an index supports
-    asked: str  # table of many look-ups, made from the value `asked` (`lookup_value`)
+    lookup_table: str  # table `asked` of many look-ups, made from its value (`lookup_value`)
     # SQL that joins to each row of `asked` the first pages that match ``{where}``, which contains
     # an ORDER BY and a LIMIT.
     joined_first: str
@@ -117,7 +117,7 @@ class SqliteDatabase:
     contains = "LIKE"
     in_range = "urlkey >= :low AND urlkey < :high"
     by_key: tuple[str, ...] = ("urlkey",)
-    asked = _LOOKUP_TABLE
+    lookup_table = _LOOKUP_TABLE
     joined_first = "CROSS JOIN pages ON pages.page_id IN (SELECT page_id FROM pages WHERE {where})"
 
     def __init__(

@@ -79,21 +79,21 @@ class OutbackCdx:
     def near(self, url: str, at_ms: int, limit: int) -> list[Row]:
         """Return captures under the URL's key by our rules, nearest in time first."""
         wanted = {"url": url, "sort": "closest", "closest": timestamp14_at(at_ms), "limit": limit, "fl": _FIELDS}
-        said = self._request("GET", f"{self._address.path}?{urlencode(wanted)}", None)
+        text = self._request("GET", f"{self._address.path}?{urlencode(wanted)}", None)
         try:
             key = replay_key(url)
         except BadUrlError:
             return []
-        rows = (parse_cdx(line) for line in said.splitlines())
+        rows = (parse_cdx(line) for line in text.splitlines())
         return [row for row in rows if row is not None and row["urlkey"] == key]
 
     def add(self, rows: Iterable[Mapping[str, Any]]) -> int:
         """Send rows of `captures`, replacing existing ones; return their number. TransientError: send them again."""
         lines = [cdx_line(row) for row in rows]
-        said = self._request("POST", self._address.path, "".join(lines).encode())
-        match = re.match(r"Added (\d{1,9}) records", said)
+        text = self._request("POST", self._address.path, "".join(lines).encode())
+        match = re.match(r"Added (\d{1,9}) records", text)
         if match is None or int(match[1]) != len(lines):
-            raise TransientError(f"{self._address} did not accept all captures: {said[:100]!r}.")
+            raise TransientError(f"{self._address} did not accept all captures: {text[:100]!r}.")
         return len(lines)
 
     def close(self) -> None:
@@ -151,7 +151,7 @@ def cdx_line(row: Mapping[str, Any]) -> str:
         row["filename"],
         *("-" if row[name] is None else row[name] for name in ("orig_length", "orig_offset", "orig_filename")),
     )
-    written = (_UNFIT.sub(lambda found: quote(found[0], safe="", errors="replace"), str(each)) for each in fields)
+    written = (_UNFIT.sub(lambda match: quote(match[0], safe="", errors="replace"), str(each)) for each in fields)
     return " ".join(each or "-" for each in written) + "\n"
 
 

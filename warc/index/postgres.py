@@ -61,7 +61,7 @@ class PostgresDatabase:
         " AND urlkey >= :low AND urlkey < :high"
     )
     by_key: tuple[str, ...] = (f"left(urlkey, {KEY_CHARACTERS})", "urlkey")
-    asked = _LOOKUP_TABLE
+    lookup_table = _LOOKUP_TABLE
     joined_first = "CROSS JOIN LATERAL (SELECT * FROM pages WHERE {where}) AS pages"
 
     def __init__(self, address: IndexAddress, *, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -82,7 +82,7 @@ class PostgresDatabase:
         if not self._free.acquire(timeout=ANSWER_LIMIT_S):
             raise TransientError(f"The captures index at {self._address} has too many queries.")
         try:
-            if (pooled := self._kept()) is not None:
+            if (pooled := self._take_idle()) is not None:
                 try:
                     return self._ask(pooled, query, values)
                 except (psycopg.OperationalError, psycopg.InterfaceError) as error:
@@ -103,12 +103,12 @@ class PostgresDatabase:
     def close(self) -> None:
         """Close the connections."""
         self._over.set()
-        while (connection := self._kept()) is not None:
+        while (connection := self._take_idle()) is not None:
             connection.close()
         if self._watching is not None:
             self._watching.join()
 
-    def _kept(self) -> _Connection | None:
+    def _take_idle(self) -> _Connection | None:
         with self._lock:
             return self._idle.pop() if self._idle else None
 

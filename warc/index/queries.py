@@ -101,8 +101,8 @@ class BestPageQuery:
 
     def values(self, key: Mapping[str, str]) -> dict[str, Any]:
         """Return the query parameters, with those of the URL's key."""
-        asked = {"url": self.url, "twin": other_scheme(self.url)}
-        return {**key, **asked, "at": self.at_ms, "timestamp": self.timestamp}
+        urls = {"url": self.url, "twin": other_scheme(self.url)}
+        return {**key, **urls, "at": self.at_ms, "timestamp": self.timestamp}
 
 
 def best_pages(ask: Ask, has_key: str, key: Mapping[str, str], columns: str, wanted: BestPageQuery) -> Iterator[Any]:
@@ -277,20 +277,20 @@ class CaptureQueries:
         self, keys: KeyRange, *, after: IndexPosition | None = None, descending: bool = False, limit: int
     ) -> list[ListedCapture]:
         """Return the next rows of a key range, starting `after` a position if given."""
-        found: list[ListedCapture] = []
+        captures: list[ListedCapture] = []
         if after is not None:
             # The rest of that key, then the keys that follow: each is one range of the index.
-            found = self.of_key(after.urlkey, TimeRange(), after=after, descending=descending, limit=limit)
+            captures = self.of_key(after.urlkey, TimeRange(), after=after, descending=descending, limit=limit)
             keys = KeyRange(keys.low, after.urlkey) if descending else KeyRange(after.urlkey + _NEXT, keys.high)
-        if len(found) < limit:
+        if len(captures) < limit:
             order = _order((*self._index.by_key, "captured_ms", "id"), descending=descending)
             rows = self._index.rows(
                 f"SELECT {_COLUMNS} FROM captures WHERE {self._index.in_range}"  # noqa: S608 constants of ours
                 f" ORDER BY {order} LIMIT :limit",
-                {**range_values(keys), "limit": limit - len(found)},
+                {**range_values(keys), "limit": limit - len(captures)},
             )
-            found += map(_row, rows)
-        return found
+            captures += map(_row, rows)
+        return captures
 
     def count(self, keys: KeyRange, between: TimeRange, *, most: int) -> int:
         """Count rows, up to `most`; for a range of several keys `between` is ignored."""

@@ -135,8 +135,8 @@ class QueryTerm:
         """Return the token sequences that match the term, one for each way to stem it."""
         if self.is_prefix:
             return [tuple(tokens(self.text, UNSTEMMED))]
-        found = dict.fromkeys(tuple(tokens(self.text, each)) for each in (UNSTEMMED, "", *sorted(languages)))
-        cut = dict.fromkeys(each[:-1] if len(each) > 1 and _ends_unspaced(self.text) else each for each in found)
+        sequences = dict.fromkeys(tuple(tokens(self.text, each)) for each in (UNSTEMMED, "", *sorted(languages)))
+        cut = dict.fromkeys(each[:-1] if len(each) > 1 and _ends_unspaced(self.text) else each for each in sequences)
         return [each for each in cut if each]
 
     def begins(self, variant: tuple[str, ...]) -> bool:

@@ -186,10 +186,10 @@ def complete_texts(
             at = max(part)
             if last and at > last:
                 break
-        gone = [key for key in known if key not in wanted]
-        for start in range(0, len(gone), _BATCH):
-            writer.remove(gone[start : start + _BATCH])
-        removed += len(gone)
+        surplus = [key for key in known if key not in wanted]
+        for start in range(0, len(surplus), _BATCH):
+            writer.remove(surplus[start : start + _BATCH])
+        removed += len(surplus)
         missing = [key for key, ms in wanted.items() if known.get(key) != ms]
         for start in range(0, len(missing), _BATCH):
             if is_over():

@@ -150,12 +150,12 @@ class TextIndex:
         }
 
     def _versions(self, numbers: Sequence[int], names: str) -> Mapping[int, Any]:
-        found = {}
+        rows_by_number = {}
         for marks, values in in_lists(list(map(str, numbers))):
             casts = ", ".join(f"CAST({each} AS BIGINT)" for each in marks.split(", "))
             rows = self._database.rows(f"SELECT number, {names} FROM text_versions WHERE number IN ({casts})", values)
-            found.update({row["number"]: row for row in rows})
-        return found
+            rows_by_number.update({row["number"]: row for row in rows})
+        return rows_by_number
 
 
 def skip_url(hit: TextHit) -> int:

@@ -101,8 +101,8 @@ class ExportRequest:
     def fingerprint(self, layout: Layout) -> str:
         """Return what an interrupted export has in common with one that continues it."""
         chosen = (layout.root.absolute(), self.selection.keys, self.state)
-        how = (self.form, self.size_limit, self.has_text, dict(self.facts))
-        return hashlib.sha256(repr((chosen, how)).encode()).hexdigest()
+        options = (self.form, self.size_limit, self.has_text, dict(self.facts))
+        return hashlib.sha256(repr((chosen, options)).encode()).hexdigest()
 
 
 @dataclass(slots=True)
@@ -212,15 +212,15 @@ class CollectionExport:
 
     def _resumed(self, plan: sqlite3.Connection, request: ExportRequest) -> datetime | None:
         """Return the moment of an interrupted export of the same request, whose plan is used; else None."""
-        about = plan.execute("SELECT request, moment, counts FROM about").fetchone() if _has_plan(plan) else None
-        if about is None or about[0] != request.fingerprint(self._layout):
+        row = plan.execute("SELECT request, moment, counts FROM about").fetchone() if _has_plan(plan) else None
+        if row is None or row[0] != request.fingerprint(self._layout):
             return None
         for filename, inode in plan.execute("SELECT filename, inode FROM warcs").fetchall():
             status = self._status(filename)
             if status is None or status.st_ino != inode:  # an erasure writes a file again
                 return None
-        self.count = ExportCount(**json.loads(about[2]), is_resumed=True)
-        return datetime.fromisoformat(about[1])
+        self.count = ExportCount(**json.loads(row[2]), is_resumed=True)
+        return datetime.fromisoformat(row[1])
 
     def _planned_at(self, plan: sqlite3.Connection, request: ExportRequest) -> datetime:
         """Make the plan: pages, records, and the parts with their WARCs; return the moment of the export."""
@@ -269,13 +269,13 @@ class CollectionExport:
         entries = [json.loads(entry) for _, entry in stored if entry]
         is_wacz, software = request.form is ExportForm.WACZ, f"weboid {version('weboid')}"
         with WaczWriter(target, moment, entries) if is_wacz else CombinedWarcWriter(target, entries) as writer:
-            there = {each["name"] for each in writer.entries}
-            if isinstance(writer, CombinedWarcWriter) and not there:
+            entry_names = {each["name"] for each in writer.entries}
+            if isinstance(writer, CombinedWarcWriter) and not entry_names:
                 names = {"isPartOf": "title", "description": "description"}
-                about = {field: str(request.facts.get(name, "")) for field, name in names.items()}
-                writer.add("", [warcinfo_member(target.name, date=warc_date(moment), software=software, facts=about)])
+                facts = {field: str(request.facts.get(name, "")) for field, name in names.items()}
+                writer.add("", [warcinfo_member(target.name, date=warc_date(moment), software=software, facts=facts)])
             for filename, _ in stored:
-                if f"archive/{filename}" not in there:
+                if f"archive/{filename}" not in entry_names:
                     entry = self._write_warc(writer, plan, filename)
                     plan.execute("UPDATE warcs SET entry = ? WHERE filename = ?", (json.dumps(entry), filename))
                     _commit(plan)

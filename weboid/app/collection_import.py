@@ -263,7 +263,7 @@ class CollectionImport:
         before = self.result.pages + self.result.known_pages
         self._has_artifacts = any(next(self._rows_of(name, _IS_ARTIFACT), None) is not None for name in files)
         listed = (listed_pages(source, self.result.problems) for source in archive.page_lists)
-        described, others = (self._described_pages(files, ours=ours) for ours in (True, False))
+        described, others = (self._described_pages(files, is_own=is_own) for is_own in (True, False))
         for candidate in chain(described, *listed, others):
             self._add_page(candidate, files)
         if self.result.pages + self.result.known_pages == before:
@@ -280,7 +280,7 @@ class CollectionImport:
             yield from rows
             after = rows[-1]["offset"]
 
-    def _described_pages(self, files: dict[str, FileImport], *, ours: bool) -> Iterator[PageCandidate]:
+    def _described_pages(self, files: dict[str, FileImport], *, is_own: bool) -> Iterator[PageCandidate]:
         """Yield the pages of ``urn:pageinfo:`` records: of our manifests, or of browsertrix's."""
         for name in files:
             for row in self._rows_of(name, _IS_PAGEINFO):
@@ -288,16 +288,16 @@ class CollectionImport:
                     with self._open(row) as record:
                         data = decode_blocks(record.content, "", limit=MANIFEST_LIMIT)
                 except PermanentError as error:
-                    if ours:
+                    if is_own:
                         self.result.problems.append(f"{name} at {row['offset']:,}: {error}")
                     continue
                 manifest = None
                 with suppress(InputError, RecursionError):
                     manifest = parse_pageinfo(data)
-                if manifest is not None and ours:
+                if manifest is not None and is_own:
                     own = PageCandidate(manifest.url, "manifest", row["captured_ms"], manifest.page_id)
                     yield own._replace(manifest=manifest, row=row)
-                elif manifest is None and not ours:
+                elif manifest is None and not is_own:
                     with suppress(ValueError, InputError, AttributeError):
                         document = parse_json(data)
                         if "checked" not in document:  # otherwise it is a check of a copy
@@ -382,8 +382,8 @@ class CollectionImport:
         query = _NEAREST.format(has_key=self._database.has_key)
         latest = unix_milliseconds(self._now())
         rows = self._database.rows(query, {**key, "url": url, "at": latest if at_ms is None else at_ms})
-        kept = (row for row in rows if row["filename"] in files and row["record_type"] in _PAYLOADS)
-        return next((row for row in kept if at_ms is None or abs(row["captured_ms"] - at_ms) <= _NEAR_MS), None)
+        responses = (row for row in rows if row["filename"] in files and row["record_type"] in _PAYLOADS)
+        return next((row for row in responses if at_ms is None or abs(row["captured_ms"] - at_ms) <= _NEAR_MS), None)
 
     def _page_id(self, candidate: PageCandidate, final: Any) -> str | None:
         """Return the id of the page in our manifests; None: its records are ours, and so is its manifest."""
@@ -446,9 +446,9 @@ class CollectionImport:
 def _resource(row: Any) -> PageResource:
     mime = row["mime"]
     kind = _TYPES.get(mime) or _FAMILIES.get(mime.partition("/")[0]) or ("Script" if "javascript" in mime else "Other")
-    kept = "synthesised" if row["record_type"] == "resource" else row["record_type"]
+    outcome = "synthesised" if row["record_type"] == "resource" else row["record_type"]
     digest = "" if row["digest"] == "-" else row["digest"]
-    return PageResource(row["url"], status=row["status"], mime=mime, resource_type=kind, kept=kept, digest=digest)
+    return PageResource(row["url"], status=row["status"], mime=mime, resource_type=kind, kept=outcome, digest=digest)
 
 
 def listed_page(entry: Any, listed_in: str) -> PageCandidate:

@@ -163,8 +163,8 @@ def install_pywb(report: Report, environ: Mapping[str, str] = os.environ) -> Pat
             first.write_text(builder.group() if builder else "", encoding="utf-8")
             _pip(python, "--require-hashes", "--no-deps", "-r", str(first))
         report("Installing pywb")
-        how = ("--require-hashes", "--use-pep517", "--no-build-isolation")
-        _pip(python, *how, "-r", str(_LOCK))
+        options = ("--require-hashes", "--use-pep517", "--no-build-isolation")
+        _pip(python, *options, "-r", str(_LOCK))
         stamp.write_text(_lock_digest(), encoding="ascii")
     except (OSError, _CommandError) as error:
         raise UnavailableError(

@@ -174,9 +174,9 @@ ProposalFacts = Annotated[dict[str, Any], FactsOf(
 )]  # fmt: skip
 
 
-def replacement_json(found: ReplacementProposal) -> ProposalFacts:
+def replacement_json(proposal: ReplacementProposal) -> ProposalFacts:
     """Return a proposal's address, stage and last test as JSON values."""
-    return {**json_facts(found, "address stage"), "tested": day_text(found.tested_day)}
+    return {**json_facts(proposal, "address stage"), "tested": day_text(proposal.tested_day)}
 
 
 def proposal_context(registry: RegistryStore, limits: Limits, clock: Clock) -> ProposalContext:
@@ -189,12 +189,12 @@ def watched_urls(store: RegistryStore, texts: Sequence[str]) -> list[UrlRow]:
     """Return the watched URLs of that name, due or not. Raises InputError if one is not watched."""
     keys = {url_parts_of(fetch_key(text)).key: text for text in texts}
     with store.reading() as rows:
-        found = urls_by_key(rows, keys)
-    missing = [text for key, text in keys.items() if key not in {each.key for each in found}]
+        urls = urls_by_key(rows, keys)
+    missing = [text for key, text in keys.items() if key not in {each.key for each in urls}]
     if missing:
         raise InputError(
             f"The registry does not watch {clean(missing[0][:300])!r}"
             + (f", nor {len(missing) - 1} others" if len(missing) > 1 else "")
             + ": only links on pages are checked. `weboid links add-page` adds a page's links."
         )
-    return found
+    return urls

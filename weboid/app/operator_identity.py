@@ -83,9 +83,9 @@ def collection_settings(
     settings = load_profile(profile)
     operator = read_operator(root) if root is not None else OperatorIdentity()
     values = operator_fields(operator) | _from_environment()
-    about = settings.proxy
-    about = replace(about, operator=about.operator or operator.name, profile=about.profile or profile_name(profile))
-    settings = _completed(replace(settings, proxy=about), values, profile=profile, unattended=unattended)
+    proxy = settings.proxy
+    proxy = replace(proxy, operator=proxy.operator or operator.name, profile=proxy.profile or profile_name(profile))
+    settings = _completed(replace(settings, proxy=proxy), values, profile=profile, unattended=unattended)
     if robots is None and unattended and not profile_sets(profile, "policy", "robots"):
         robots = "obey"
     if robots is not None:

@@ -305,7 +305,7 @@ class QaRun:
             query = f"SELECT count(*) AS many FROM pages WHERE {OFFERED}"  # noqa: S608 constants of ours
             for row in self._database.rows(query, {}):
                 show.expect(int(row["many"]) * len(options.levels))
-        how = CheckRunOptions(
+        run_options = CheckRunOptions(
             repair.layout, self._database_url, repair.settings.browser, repair.workers, _CLOCK, fonts=options.fonts
         )
         turns: list[tuple[Level, Iterable[SampledPage]]] = []
@@ -317,7 +317,7 @@ class QaRun:
                 turns.append((level, chain(first, source)))
         if not turns:
             return CheckRunTally()
-        return await check_copies(how, turns, stop, keep=self._store_check, on_check=show.checked)
+        return await check_copies(run_options, turns, stop, keep=self._store_check, on_check=show.checked)
 
     def _store_check(self, checked: CheckOutcome) -> None:
         check = checked.check

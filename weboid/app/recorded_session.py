@@ -62,8 +62,8 @@ class SessionAccess:
     def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
         """Return the environment of a command whose HTTP clients use the recorder and trust its authority."""
         proxied = ("http_proxy", "https_proxy", "all_proxy")
-        taken = (*proxied, "no_proxy", "ftp_proxy")  # in either case
-        kept = {name: value for name, value in inherited.items() if name.lower() not in taken}
+        removed_names = (*proxied, "no_proxy", "ftp_proxy")  # in either case
+        variables = {name: value for name, value in inherited.items() if name.lower() not in removed_names}
         proxies = dict.fromkeys((*proxied, *map(str.upper, proxied)), self.url)
         names = (
             *("SSL_CERT_FILE", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO"),
@@ -77,11 +77,11 @@ class SessionAccess:
             "NODE_USE_ENV_PROXY": "1",  # fetch of Node.js
         }
         # GNU Wget takes the certificate from a configuration file only, written next to it.
-        configured = Path(kept.get("WGETRC") or Path(kept.get("HOME", "/nonexistent")) / ".wgetrc")
+        configured = Path(variables.get("WGETRC") or Path(variables.get("HOME", "/nonexistent")) / ".wgetrc")
         settings = self.authority.with_name("wgetrc")
         before = configured.read_text(errors="surrogateescape") if configured.is_file() else ""
         settings.write_text(f"{before}\nca_certificate = {self.authority}\n", errors="surrogateescape")
-        return {**kept, **proxies, **dict.fromkeys(names, str(self.authority)), **own, "WGETRC": str(settings)}
+        return {**variables, **proxies, **dict.fromkeys(names, str(self.authority)), **own, "WGETRC": str(settings)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,12 +157,12 @@ async def _record(
         result = SessionResult(counts=counts_of(ledger), failures=failures[:FAILURES_SHOWN])
         on_counts(result.counts)
         visits = session_visits(shown, ledger, now=clock.now())
-        for number, (seen, entries) in enumerate(visits):
+        for number, (capture, entries) in enumerate(visits):
             own_id = page_id if not number else str(uuid4())
             # The artifacts of a page bear its own identifier.
             writing = client.visit(own_id, bucket=bucket) if number else nullcontext(session)
             async with writing as visit:
-                result.pages.append(await _write_page(visit, own_id, seen, entries))
+                result.pages.append(await _write_page(visit, own_id, capture, entries))
         written = [each for each in ledger if each.filename]
         result.records = len(written)
         result.stored_bytes = sum(each.length for each in written)
@@ -188,15 +188,15 @@ async def _counting(session: ProxyVisit, on_counts: Callable[[SessionCounts], No
         await asyncio.gather(counting, return_exceptions=True)
 
 
-async def _write_page(visit: ProxyVisit, page_id: str, seen: Visit, ledger: Sequence[RequestLogEntry]) -> PageInfo:
+async def _write_page(visit: ProxyVisit, page_id: str, capture: Visit, ledger: Sequence[RequestLogEntry]) -> PageInfo:
     written = await visit.write(
-        [NewArtifact(artifact_uri(each.kind, seen.url), each.content_type, each.data) for each in seen.artifacts],
-        document=seen.final_url,
-        date=seen.started_at,
+        [NewArtifact(artifact_uri(each.kind, capture.url), each.content_type, each.data) for each in capture.artifacts],
+        document=capture.final_url,
+        date=capture.started_at,
     )
-    page = build_page_info(page_id, seen, ledger, written)
-    manifest = NewArtifact(artifact_uri(ArtifactKind.PAGEINFO, seen.url), "application/json", page.to_json())
-    await visit.write([manifest], document=seen.final_url, date=seen.started_at)
+    page = build_page_info(page_id, capture, ledger, written)
+    manifest = NewArtifact(artifact_uri(ArtifactKind.PAGEINFO, capture.url), "application/json", page.to_json())
+    await visit.write([manifest], document=capture.final_url, date=capture.started_at)
     return page
 
 

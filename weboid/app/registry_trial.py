@@ -62,8 +62,8 @@ def make_trial_copy(layout: Layout, root: Path, database_url: str = "") -> Layou
                     "--collection DIR`."
                 )
             copy = _new_copy(layout, root)
-            with closing(open_registry_store(copy)) as own, store.reading() as there, own.writing() as here:
-                copy_rows(there, here)
+            with closing(open_registry_store(copy)) as own, store.reading() as original, own.writing() as here:
+                copy_rows(original, here)
         take_snapshot(database_url, copy.captures_db)
         return copy
     copy = _new_copy(layout, root)
@@ -115,10 +115,10 @@ class RegistryTrial:
             self._links = urls_by_key(rows, keys)
         self._forecasts = {each.id: LinkForecast(each.url) for each in self._links}
 
-    def run(self, days: int, gone: set[str]) -> list[LinkForecast]:
+    def run(self, days: int, lost_hosts: set[str]) -> list[LinkForecast]:
         """Check once, then simulate the days; return the forecast of each link."""
         now = _CLOCK.now()
-        results = {each.id: _GONE for each in self._links if each.host in gone}
+        results = {each.id: _GONE for each in self._links if each.host in lost_hosts}
         others = [each for each in self._links if each.id not in results]
         unreachable = [UrlCheckResult(id_, _GONE, now) for id_ in results]
         if others:
@@ -141,7 +141,7 @@ class RegistryTrial:
         worker = CheckWorkerOptions(self._holder, is_own)
         async with open_check_context(self._store, self._settings, parts, worker, clock=_CLOCK) as context:
             await context.leases.take()
-            await CheckRun(context, plan, on_kept=on_recorded).run(asyncio.Event(), named=links)
+            await CheckRun(context, plan, on_save=on_recorded).run(asyncio.Event(), named=links)
         return results
 
     def _pass_day(self, now: datetime, results: dict[int, CheckResult]) -> None:
@@ -153,8 +153,8 @@ class RegistryTrial:
         self._record([UrlCheckResult(number, results[number], now) for number in numbers], now)
         with self._store.reading() as rows:
             waiting = [each.url_id for each in links_awaiting_browser(rows, limit=10_000) if each.url_id in results]
-        seen = ((number, replace(results[number], how=CheckMethod.BROWSER)) for number in waiting)
-        self._record([UrlCheckResult(number, result, now) for number, result in seen], now)
+        browser_results = ((number, replace(results[number], how=CheckMethod.BROWSER)) for number in waiting)
+        self._record([UrlCheckResult(number, result, now) for number, result in browser_results], now)
 
     def _record(self, results: Sequence[UrlCheckResult], now: datetime) -> None:
         if results:

@@ -95,10 +95,10 @@ class ArchivedPage:
                 manifest = await asyncio.to_thread(page.manifest)
                 screen = PageScreen() if manifest is None else screen_at_capture(manifest)
                 view = await view_copy(browser, page.address, screen, clock=clock, pdf=ending == ".pdf")
-            made = {".pdf": view.pdf, ".png": view.picture, ".txt": (view.text or "").encode() or None}[ending]
-            if made is None:
+            content = {".pdf": view.pdf, ".png": view.picture, ".txt": (view.text or "").encode() or None}[ending]
+            if content is None:
                 raise UnavailableError(f"The copy cannot be shown: {view.reason or 'it is not an HTML page'}")
-            return made
+            return content
 
     def _stored(self, ending: str, clock: Clock) -> bytes | None:
         """Return the artifact of the capture; None: there is none, or the level does not cover it."""

@@ -89,9 +89,9 @@ def user_command(
 
     with closing(AccountStore(Layout(collection).console_db, CLOCK)) as accounts:
         if name is None:
-            found = accounts.users()
-            rows = [(each.name, str(each.role), f"{each.added:%Y-%m-%d}") for each in found]
-            facts = {"users": [{"name": each.name, "role": each.role} for each in found]}
+            users = accounts.users()
+            rows = [(each.name, str(each.role), f"{each.added:%Y-%m-%d}") for each in users]
+            facts = {"users": [{"name": each.name, "role": each.role} for each in users]}
             output.table(facts, ("name", "role", "added"), rows, "There is no account yet.")
             return
         actor = f"{getpass.getuser()} on the command line"

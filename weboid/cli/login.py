@@ -70,8 +70,8 @@ def login_group(
                 await opened.watch()
             return opened
 
-    taken = asyncio.run(sign_in())
-    session = confine_to_hosts(taken.cookies, taken.storage, hosts)
+    browser = asyncio.run(sign_in())
+    session = confine_to_hosts(browser.cookies, browser.storage, hosts)
     if not session.cookies and not any(session.storage.values()):
         raise InputError(
             f"The browser has neither cookies nor storage of {', '.join(hosts)}: nothing is stored. "

@@ -67,23 +67,23 @@ def add_command(
     effect = threat_lists.ListEffect.WARN if warn else threat_lists.ListEffect.HOLD
     with _store(stores) as (store, folder), click.open_file(str(file), "rb") as source:
         prefixes = _prefixes(source, form, bytes_each)
-        about = threat_lists.ThreatList(name, "", effect, reason, 0, CLOCK.now())
+        threat_list = threat_lists.ThreatList(name, "", effect, reason, 0, CLOCK.now())
         if dry_run:
             count = len(set(prefixes))
             click.echo(f"Entries that would be on the list {clean(name)}: {count:,}.")
             return
-        made = threat_lists.add_list(store, folder, about, prefixes)
+        stored = threat_lists.add_list(store, folder, threat_list, prefixes)
         remember_source(folder, name, None if str(file) == "-" else _ListSource(file, form, bytes_each))
-    _show_list(made)
+    _show_list(stored)
 
 
 @cli_command("rm", lists_group)
 def remove_command(*, name: str = argument(), stores: CollectionStores = STORES) -> None:
     """Remove the list NAME; readers are no longer warned of its entries."""
     with _store(stores) as (store, folder):
-        gone = threat_lists.remove_list(store, folder, name)
+        removed = threat_lists.remove_list(store, folder, name)
         remember_source(folder, name, None)
-    output.show(_facts(gone), f"The list {clean(name)} of {gone.entries:,} entries was removed.")
+    output.show(_facts(removed), f"The list {clean(name)} of {removed.entries:,} entries was removed.")
 
 
 @cli_command("refresh", lists_group, hidden=True)
@@ -109,21 +109,21 @@ def _refresh(stores: CollectionStores) -> bool:
     failed = False
     with _store(stores) as (store, folder):
         sources = _sources(folder)
-        for about in threat_lists.list_rows(store):
-            source = sources.get(about.name)
+        for threat_list in threat_lists.list_rows(store):
+            source = sources.get(threat_list.name)
             if source is None:
                 continue
             try:
-                if datetime.fromtimestamp(source.file.stat().st_mtime, UTC) <= about.added_at:
+                if datetime.fromtimestamp(source.file.stat().st_mtime, UTC) <= threat_list.added_at:
                     continue
                 with source.file.open("rb") as stream:
                     prefixes = list(_prefixes(stream, source.form, source.bytes_each))
-                made = threat_lists.add_list(store, folder, replace(about, added_at=CLOCK.now()), prefixes)
+                stored = threat_lists.add_list(store, folder, replace(threat_list, added_at=CLOCK.now()), prefixes)
             except (OSError, InputError) as error:  # the older list stays
-                click.echo(f"The list {clean(about.name)} is unchanged: {error}", err=True)
+                click.echo(f"The list {clean(threat_list.name)} is unchanged: {error}", err=True)
                 failed = True
                 continue
-            _show_list(made)
+            _show_list(stored)
     return failed
 
 
@@ -198,12 +198,12 @@ def _prefixes(source: Any, form: str, bytes_each: int) -> Iterator[bytes]:
             yield threat_lists.url_hashes(url)[0]
 
 
-def _show_list(about: threat_lists.ThreatList) -> None:
-    output.show(_facts(about), f"Entries on the list {clean(about.name)}: {about.entries:,}.")
+def _show_list(threat_list: threat_lists.ThreatList) -> None:
+    output.show(_facts(threat_list), f"Entries on the list {clean(threat_list.name)}: {threat_list.entries:,}.")
 
 
-def _facts(about: threat_lists.ThreatList) -> dict[str, Any]:
-    return {**json_facts(about, "name entries effect reason"), "added_at": about.added_at}
+def _facts(threat_list: threat_lists.ThreatList) -> dict[str, Any]:
+    return {**json_facts(threat_list, "name entries effect reason"), "added_at": threat_list.added_at}
 
 
 log = logging.getLogger(__name__)
@@ -337,8 +337,8 @@ def _watch(scan: malware_scan.CollectionScan, stopped: StopFlag, pause_s: float)
             raise
         except Exception as error:
             log.exception("scan.internal_error")
-            wait_s, what = backoff.next_s(), f"{type(error).__name__}: {error}"
-            click.echo(f"weboid: internal error ({what}); the next scan begins in {wait_s:g} s.", err=True)
+            wait_s, message = backoff.next_s(), f"{type(error).__name__}: {error}"
+            click.echo(f"weboid: internal error ({message}); the next scan begins in {wait_s:g} s.", err=True)
             stopped.wait(wait_s)
 
 

@@ -86,23 +86,23 @@ def add_command(
     covered: list[tuple[book.Takedown, int, int]] = []
     with stores.index() as database, stores.decisions() as decisions:
         wanted = takedown_targets(database, model, words)
-        made = not_in_force(decisions, wanted, now)
-        with progress_bar("looking", len(made)) as step:
-            for each in made:
+        new_takedowns = not_in_force(decisions, wanted, now)
+        with progress_bar("looking", len(new_takedowns)) as step:
+            for each in new_takedowns:
                 coverage = TakedownCoverage(database, each, now)
                 pages, captures = (sum(1 for _ in of) for of in (coverage.pages(), coverage.captures()))
                 covered.append((each, pages, captures))
                 step(1)
-        framing = [page for each in made for page in TakedownCoverage(database, each, now).embedding_pages()]
-        if not dry_run and made:
-            book.add_takedowns(decisions, made)
+        framing = [page for each in new_takedowns for page in TakedownCoverage(database, each, now).embedding_pages()]
+        if not dry_run and new_takedowns:
+            book.add_takedowns(decisions, new_takedowns)
         entries = [
             each
             for each in book.list_takedowns(decisions)
             if each.holds(now) and each.decided_at >= now.replace(microsecond=0)
         ]
     numbers = {each.identity: each.number for each in entries}
-    already = len(wanted) - len(made)
+    already = len(wanted) - len(new_takedowns)
     added, lines = [], []
     for each, pages, captures in covered:
         number, facts = numbers.get(each.identity), json_facts(each, "kind what timestamp effect")
@@ -148,8 +148,8 @@ def list_command(
             state = f"lifted {each.lifted_at:%Y-%m-%d} by {each.lifted_by}: {each.lifted_reason}"
         elif not each.holds(now):
             state = f"over since {each.expires_at:%Y-%m-%d}"
-        what, day = f"{each.what} {each.timestamp}".strip(), each.decided_at.date()
-        rows.append((str(each.number), each.kind, each.effect, what, day, each.actor, each.ticket, each.reason, state))
+        scope, day = f"{each.what} {each.timestamp}".strip(), each.decided_at.date()
+        rows.append((str(each.number), each.kind, each.effect, scope, day, each.actor, each.ticket, each.reason, state))
     head = ("#>", "kind", "effect", "what", "decided", "by", "ticket", "reason", "state")
     facts = [{**asdict(each), "holds": each.holds(now)} for each in shown]
     output.table(facts, head, rows, "There is no take-down.")

@@ -115,8 +115,8 @@ def _tombstones(
         output.say(f"… and {len(lost) - _MOST_SHOWN:,} more revisits of the same payloads.")
     places = [each.location for each in (*captures, *lost)]
     files, size = len({place.filename for place in places}), sum(place.length for place in places)
-    what = f"Take-down {takedown.number} ({takedown.kind} {takedown.what}): {len(captures):,} records"
-    output.say(clean(f"{what} and {len(lost):,} revisits in {files:,} WARCs, {size:,} bytes."))
+    summary = f"Take-down {takedown.number} ({takedown.kind} {takedown.what}): {len(captures):,} records"
+    output.say(clean(f"{summary} and {len(lost):,} revisits in {files:,} WARCs, {size:,} bytes."))
     if not yes:
         facts = {"erased": 0, "records": len(captures), "lost_revisits": [each.url for each in lost]}
         output.show(facts, "Nothing was erased. Erasure cannot be undone: confirm with --yes.")
@@ -220,8 +220,8 @@ def prove_command(
     lines = table(names, rows, columns=width())
     for each in proof.leaks[:_MOST_LEAKS]:
         headers = ", ".join(f"{name}: {value}" for name, value in each.probe.headers)
-        what = f"{each.probe.method} {each.probe.target} {headers}".strip()
-        lines.append(clean(f"LEAK  {each.probe.server} {what} -> {each.status}. {each.leak}"))
+        request = f"{each.probe.method} {each.probe.target} {headers}".strip()
+        lines.append(clean(f"LEAK  {each.probe.server} {request} -> {each.status}. {each.leak}"))
     result = "nothing of it is shown" if proof.is_sound else "it is NOT proved"
     lines.append(f"{len(proof.cases):,} captures, {len(proof.findings):,} requests: {result}.")
     output.show(document, lines)

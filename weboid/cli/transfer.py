@@ -114,9 +114,9 @@ def export_command(
     signer = _signer(stores.root, form, sign_key, sign_cert, timestamp_url, is_wanted=sign)
     domains = (matching_keys(f"http://{host_name(each)}/", "domain") for each in hosts)
     keys = [*map(url_keys, (*urls, *_listed(lists))), *(each for each in domains if each is not None)]
-    found = partial(_page_ids, stores, frontier_url, jobs, page_ids) if jobs or page_ids else None
+    id_batches = partial(_page_ids, stores, frontier_url, jobs, page_ids) if jobs or page_ids else None
     selection = ExportSelection(
-        keys, found, *(options.start_moment(each, now=now) if each else None for each in (since, until))
+        keys, id_batches, *(options.start_moment(each, now=now) if each else None for each in (since, until))
     )
     operator = known_operator(stores.root)
     facts = {
@@ -399,8 +399,8 @@ async def _download(url: str, layout: Layout, settings: Settings, limit: int, re
 def _import_lines(result: ImportResult, *, is_dry: bool) -> Iterator[str]:
     for each in result.files:
         size = format_size(each.bytes)
-        what = f"{each.records:,} records, {each.captures:,} captures" if each.records else each.format
-        yield f"{each.state:8}  {clean(each.source)}  {size}  {what}".rstrip()
+        contents = f"{each.records:,} records, {each.captures:,} captures" if each.records else each.format
+        yield f"{each.state:8}  {clean(each.source)}  {size}  {contents}".rstrip()
         shown = each.problems[:5]
         yield from (f"          {clean(problem)}" for problem in shown)
         if len(each.problems) > len(shown):

@@ -47,8 +47,8 @@ def list_command(
     if deliveries:
         heads, rows = ("made", "state", "attempts>", "event", "url", "reason"), []
         for each in sent:
-            made = warc_date_at(int(each.made * 1000))
-            rows.append((made, each.state, each.attempts, each.type, each.url, each.reason))
+            date = warc_date_at(int(each.made * 1000))
+            rows.append((date, each.state, each.attempts, each.type, each.url, each.reason))
         output.table([each._asdict() for each in sent], heads, rows, "There are no deliveries.")
         return
     facts = [asdict(each) | {"secret_file": str(each.secret_file), "queued": queued[each.url]} for each in hooks]
@@ -95,9 +95,9 @@ def _send_test(url: str, collection: Path, profile: str) -> int:
     async def send(store: WebhookStore) -> WebhookDelivery:
         async with WebhookSender(layout.root, collection_settings(profile, layout.root), store, CLOCK) as sender:
             body = event_body("test", layout.root, [], now=now)
-            made = store.add(hook.url, "test", body, now=now.timestamp())
-            await sender.send_claimed(store.claim(now=now.timestamp(), delivery_id=made))
-            return next(each for each in store.deliveries(url=hook.url, limit=-1) if each.id == made)
+            delivery_id = store.add(hook.url, "test", body, now=now.timestamp())
+            await sender.send_claimed(store.claim(now=now.timestamp(), delivery_id=delivery_id))
+            return next(each for each in store.deliveries(url=hook.url, limit=-1) if each.id == delivery_id)
 
     with closing(WebhookStore(layout.webhooks_db)) as store:
         sent = asyncio.run(send(store))

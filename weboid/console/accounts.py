@@ -177,7 +177,7 @@ class AccountStore(ConsoleDatabase):
     def users(self, name: str = "") -> list[AccountRow]:
         """Return the accounts by name, or the one that is named."""
         with self._rows() as rows:
-            found = rows.execute("SELECT * FROM users WHERE ? IN ('', name) ORDER BY name", (name,)).fetchall()
+            users = rows.execute("SELECT * FROM users WHERE ? IN ('', name) ORDER BY name", (name,)).fetchall()
         return [
             AccountRow(
                 row["name"],
@@ -185,7 +185,7 @@ class AccountStore(ConsoleDatabase):
                 row["subject"] is not None,
                 datetime.fromtimestamp(row["added"], UTC),
             )
-            for row in found
+            for row in users
         ]
 
     def set_user(self, name: str, role: ConsoleRole, *, password: str | None = None, kept_session: str = "") -> None:
@@ -272,9 +272,9 @@ class AccountStore(ConsoleDatabase):
         with self._rows() as rows:
             row = rows.execute("SELECT name FROM users WHERE subject = ?", (subject,)).fetchone()
             if row is None:
-                taken = rows.execute("SELECT 1 FROM users WHERE name = ?", (name,)).fetchone()
+                holder = rows.execute("SELECT 1 FROM users WHERE name = ?", (name,)).fetchone()
                 name = (
-                    f"{name[:80]} {hashlib.sha256(subject.encode()).hexdigest()[:8]}" if taken else name[:_NAME_LENGTH]
+                    f"{name[:80]} {hashlib.sha256(subject.encode()).hexdigest()[:8]}" if holder else name[:_NAME_LENGTH]
                 )
                 rows.execute("INSERT INTO users VALUES (?, ?, '', ?, ?)", (name, role, subject, self._now))
             else:
@@ -362,9 +362,9 @@ class AccountStore(ConsoleDatabase):
         """Return the API tokens, of all accounts or of one, without their secrets, the newest first."""
         columns = "id, name, owner, role, scopes, added, expires, used"
         with self._rows() as rows:
-            found = rows.execute(f"SELECT {columns} FROM tokens WHERE ? IN ('', owner) ORDER BY id DESC", (owner,))  # noqa: S608
+            tokens = rows.execute(f"SELECT {columns} FROM tokens WHERE ? IN ('', owner) ORDER BY id DESC", (owner,))  # noqa: S608
             return [
-                {**_with_moments(each, "added", "expires", "used"), "scopes": each["scopes"].split()} for each in found
+                {**_with_moments(each, "added", "expires", "used"), "scopes": each["scopes"].split()} for each in tokens
             ]
 
     def remove_token(self, number: int, *, owner: str = "") -> None:

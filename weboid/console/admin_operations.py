@@ -94,9 +94,9 @@ def read_takedowns(
     `version` is another one after each decision, so that the ETag is one of all take-downs.
     """
     decisions, after = context.stores.decisions, operations.cursor_number(cursor)
-    version, found = decisions.version(), list_takedowns(decisions, after=after, limit=limit)
-    following = str(found[-1].number) if len(found) == limit else None
-    return {"takedowns": [_takedown_facts(context, each) for each in found], "version": version, "next": following}
+    version, takedowns = decisions.version(), list_takedowns(decisions, after=after, limit=limit)
+    following = str(takedowns[-1].number) if len(takedowns) == limit else None
+    return {"takedowns": [_takedown_facts(context, each) for each in takedowns], "version": version, "next": following}
 
 
 def _takedown_facts(context: operations.OperationContext, takedown: Takedown) -> TakedownFacts:
@@ -104,13 +104,13 @@ def _takedown_facts(context: operations.OperationContext, takedown: Takedown) ->
 
 
 def _named_takedowns(context: operations.OperationContext, kind: TakedownKind, url: str) -> Any:
-    what = normalize_target(kind, url)
-    return [_takedown_facts(context, each) for each in list_takedowns(context.stores.decisions, what=what)]
+    target = normalize_target(kind, url)
+    return [_takedown_facts(context, each) for each in list_takedowns(context.stores.decisions, target=target)]
 
 
 def _lifted_takedown(context: operations.OperationContext, number: int) -> Any:
-    found = list_takedowns(context.stores.decisions, after=number - 1, limit=1)
-    return [_takedown_facts(context, each) for each in found if each.number == number]
+    takedowns = list_takedowns(context.stores.decisions, after=number - 1, limit=1)
+    return [_takedown_facts(context, each) for each in takedowns if each.number == number]
 
 
 @operations.operation("/takedowns", ConsoleRole.CURATOR, status=201, state=read_takedowns, logged=_named_takedowns)
@@ -145,8 +145,8 @@ def add_takedown(
     )
     wanted, decisions = takedown_targets(context.stores.database, model, [url]), context.stores.decisions
     add_takedowns(decisions, not_in_force(decisions, wanted, now))
-    what = wanted[0].what
-    return {"kind": kind, "what": what, "effect": effect, "message": f"{what} is no longer shown."}
+    target = wanted[0].what
+    return {"kind": kind, "what": target, "effect": effect, "message": f"{target} is no longer shown."}
 
 
 @operations.operation("/takedowns/lift", ConsoleRole.CURATOR, state=read_takedowns, logged=_lifted_takedown)
@@ -154,8 +154,8 @@ def lift_takedown(
     context: operations.OperationContext, number: operations.Number, reason: operations.Reason = "lifted in the console"
 ) -> LiftedTakedown:
     """Lift a take-down; it stays in the history."""
-    found = list_takedowns(context.stores.decisions, after=number - 1, limit=1)
-    if not found or (found[0].number, found[0].lifted_at) != (number, None):
+    takedowns = list_takedowns(context.stores.decisions, after=number - 1, limit=1)
+    if not takedowns or (takedowns[0].number, takedowns[0].lifted_at) != (number, None):
         raise InputError(noop("No take-down in force has the number %(number)s."), number=number)
     lift_takedowns(context.stores.decisions, [number], actor=context.user.name, reason=reason, now=context.now)
     return {"number": number, "message": f"Take-down {number} was lifted."}

@@ -389,8 +389,8 @@ class ApiResources:
             add(each.path, each.perform, each.role, self._endpoint(each))
         role = ConsoleRole.OPERATOR
         upload = upload_endpoint(self._stores, require(role, "upload_file"))
-        about = {"x-role": str(role), "requestBody": {"content": {"application/octet-stream": {}}}}
-        more = {"status_code": 201, "response_model": dict[str, Any], "openapi_extra": about}
+        openapi_extra = {"x-role": str(role), "requestBody": {"content": {"application/octet-stream": {}}}}
+        more = {"status_code": 201, "response_model": dict[str, Any], "openapi_extra": openapi_extra}
         add(UPLOAD_PATH, upload, role, methods=["POST"], **more)
         return router
 
@@ -416,11 +416,11 @@ class ApiResources:
 
     def list_captures(self, user: _Reader, q: str = "", cursor: str = "") -> CaptureList:
         """Return captures, the newest first; `q` as in the console's search: words, or host:, url:, title:."""
-        found = PageSearch(self._stores.database, self._stores.pages(user)).find(
+        matches = PageSearch(self._stores.database, self._stores.pages(user)).find(
             parse_question(q), before=parse_cursor(cursor)
         )
-        following = str(found.older) if found.older else None
-        return {"captures": [operations.capture_facts(each) for each in found.pages], "next": following}
+        following = str(matches.older) if matches.older else None
+        return {"captures": [operations.capture_facts(each) for each in matches.pages], "next": following}
 
     def read_capture(self, page_id: str, user: _Reader) -> CaptureDocument:
         """Return the manifest of a capture."""
@@ -442,8 +442,8 @@ class ApiResources:
 
     def list_hosts(self, order: HostOrder = HostOrder.LONGEST, limit: _Limit = 50) -> HostList:
         """Return hosts of the queue with their delays, failures and blocks."""
-        found = self._stores.frontier.hosts(order, now=self._stores.clock.now(), limit=limit)
-        return {"hosts": [json_value(asdict(each)) for each in found]}
+        hosts = self._stores.frontier.hosts(order, now=self._stores.clock.now(), limit=limit)
+        return {"hosts": [json_value(asdict(each)) for each in hosts]}
 
     def list_crawls(self) -> CrawlList:
         """Return the crawls with their counts."""
@@ -456,8 +456,8 @@ class ApiResources:
 
     async def read_health(self) -> HealthChecks:
         """Return the checks of `weboid doctor`."""
-        found = await asyncio.to_thread(check_setup, self._stores.layout.root, self._stores.settings)
-        return {"checks": [json_value(asdict(each)) for each in found]}
+        checks = await asyncio.to_thread(check_setup, self._stores.layout.root, self._stores.settings)
+        return {"checks": [json_value(asdict(each)) for each in checks]}
 
     def read_audit(self, cursor: Annotated[int | None, Query(ge=0, lt=1 << 63)] = None, limit: _Limit = 50) -> AuditLog:
         """Return the audit log, the newest first."""

@@ -121,15 +121,15 @@ class BackgroundTasks(ConsoleDatabase):
     def task(self, number: int) -> TaskFacts | None:
         """Return a task; None when there is none of that number."""
         with self._rows() as rows:
-            found = rows.execute("SELECT * FROM tasks WHERE id = ?", (number,)).fetchone()
-        return None if found is None else self._facts(found)
+            row = rows.execute("SELECT * FROM tasks WHERE id = ?", (number,)).fetchone()
+        return None if row is None else self._facts(row)
 
     def tasks(self, *, kind: str = "", before: int | None = None, limit: int = 50) -> list[TaskFacts]:
         """Return the tasks, of one kind or all, with numbers below `before`, the newest first."""
         query = "SELECT * FROM tasks WHERE ? IN ('', kind) AND (? IS NULL OR id < ?) ORDER BY id DESC LIMIT ?"
         with self._rows() as rows:
-            found = rows.execute(query, (kind, before, before, limit)).fetchall()
-        return [self._facts(each) for each in found]
+            tasks = rows.execute(query, (kind, before, before, limit)).fetchall()
+        return [self._facts(each) for each in tasks]
 
     def file(self, number: int, name: str) -> Path | None:
         """Return the path of a finished task's file; None when it has none of that name."""
@@ -235,7 +235,7 @@ class BackgroundTasks(ConsoleDatabase):
 
     def _perform(self, command: Sequence[str], folder: Path, number: int) -> int:
         """Run a command once, until its end or that of the task; return its exit code."""
-        began, asked = self._clock.monotonic(), None
+        began, interrupted_at = self._clock.monotonic(), None
         with (folder / _OUTPUT).open("wb") as output, (folder / _ERRORS).open("wb") as errors:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, env=self._environment,
@@ -246,11 +246,11 @@ class BackgroundTasks(ConsoleDatabase):
                     process.wait(_POLL_S)
                     break
                 now = self._clock.monotonic()
-                if asked is not None and now - asked > _ENDING_S:
+                if interrupted_at is not None and now - interrupted_at > _ENDING_S:
                     os.killpg(process.pid, signal.SIGKILL)
-                elif asked is None and (self._is_ending(number) or now - began > RUN_LIMIT.total_seconds()):
+                elif interrupted_at is None and (self._is_ending(number) or now - began > RUN_LIMIT.total_seconds()):
                     process.send_signal(signal.SIGINT)
-                    asked = now
+                    interrupted_at = now
         return process.returncode
 
     def _is_ending(self, number: int) -> bool:

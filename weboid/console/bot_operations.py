@@ -135,7 +135,7 @@ def list_pages_to_repair(
     ids = list(islice(pages_with_lost_links(context.registry, known, beyond=operations.cursor_number(cursor)), limit))
     with context.registry.reading() as rows:
         pages, last = find_pages(rows, known.id, ids), last_edits(rows, known.id, ids)
-    found: list[PageToRepair] = [
+    repairs: list[PageToRepair] = [
         {
             "page_id": each,
             "title": pages[each].title,
@@ -147,7 +147,7 @@ def list_pages_to_repair(
         for each in ids
         if each in pages
     ]
-    return {"pages": found, "next": str(ids[-1]) if len(ids) == limit else None}
+    return {"pages": repairs, "next": str(ids[-1]) if len(ids) == limit else None}
 
 
 @operations.resource("/bot/preview", ConsoleRole.REVIEWER)
@@ -245,8 +245,8 @@ def list_bot_edits(
     before = {"before": operations.cursor_number(cursor)} if cursor else {}
     with context.registry.reading() as rows:
         wikis = [known_wiki(rows, parse_wiki(wiki))] if wiki else all_wikis(rows)
-        found = [e for each in wikis for e in newest_edits(rows, each.id, states, limit=limit, **before)]
-    edits = sorted(found, key=lambda each: each.id, reverse=True)[:limit]
+        wiki_edits = [e for each in wikis for e in newest_edits(rows, each.id, states, limit=limit, **before)]
+    edits = sorted(wiki_edits, key=lambda each: each.id, reverse=True)[:limit]
     return {"edits": _edit_facts(context, edits), "next": str(edits[-1].id) if len(edits) == limit else None}
 
 

@@ -237,15 +237,15 @@ def search_texts(
     """
     search = TextSearch(context.stores.texts, context.stores.pages(context.user))
     facets = parse_facets({"host": host, "year": year, "language": language, "media": media, "state": state})
-    found = search.find(q, facets, at=parse_text_cursor(cursor), limit=limit)
+    hits = search.find(q, facets, at=parse_text_cursor(cursor), limit=limit)
     captures = [
         {
             **operations.capture_facts(each.page),
             "language": each.language,
             "snippet": [{"text": text, "hit": is_hit} for text, is_hit in each.snippet],
         }
-        for each in found.results
+        for each in hits.results
     ]
-    counts = {name: dict(values) for name, values in found.counts}
-    following = str(found.next) if found.next else None
-    return {"captures": captures, "total": found.total, "is_exact": found.is_exact, "facets": counts, "next": following}
+    counts = {name: dict(values) for name, values in hits.counts}
+    following = str(hits.next) if hits.next else None
+    return {"captures": captures, "total": hits.total, "is_exact": hits.is_exact, "facets": counts, "next": following}

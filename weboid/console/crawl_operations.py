@@ -23,7 +23,7 @@ from weboid.console.accounts import ConsoleRole
 
 JOB_LIMITS = ("pages", "depth", "bytes", "seconds", "host_pages", "host_bytes", "host_seconds")
 MAX_DELAY_S = PolitenessSettings().max_delay_s
-_UNCHANGED = BeforeValidator(lambda given: None if given == "" else given)  # of a form
+_UNCHANGED = BeforeValidator(lambda value: None if value == "" else value)  # of a form
 _Limit = Annotated[Annotated[int, Field(ge=0, lt=1 << 53)] | None, _UNCHANGED]
 _Prefix = Annotated[str, Field(min_length=1, max_length=2_000, description="As in `weboid sheet`.")]
 CrawlLimits = Annotated[dict[str, Any], FactsOf(

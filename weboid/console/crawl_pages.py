@@ -81,9 +81,9 @@ def hosts_in_trouble(view: FrontierOverview, frontier: Frontier) -> list[HostRep
     """Return hosts that are blocked or down, with the most waiting items first."""
     names = [each.host for each in view.blocked[:50]]
     known = {each.host: each for each in (*view.slowest, *view.longest)}
-    found = {name: known.get(name) or frontier.host(name, now=view.at) for name in names}
-    found |= {each.host: each for each in known.values() if each.down_until is not None}
-    return sorted((each for each in found.values() if each), key=lambda each: (-each.waiting, each.host))[
+    reports_by_host = {name: known.get(name) or frontier.host(name, now=view.at) for name in names}
+    reports_by_host |= {each.host: each for each in known.values() if each.down_until is not None}
+    return sorted((each for each in reports_by_host.values() if each), key=lambda each: (-each.waiting, each.host))[
         :TROUBLE_SHOWN
     ]
 
@@ -158,17 +158,17 @@ class CrawlPages(page_frame.ConsolePages):
     @page_frame.console_page("crawl/queue")
     def queue(self, request: Request) -> Response:
         """Return items of the queue by state, host or address."""
-        asked = request.query_params
-        state = asked.get("state", "queued") if asked.get("state") in set(ItemState) else "queued"
-        host, words = asked.get("host", "").strip().lower()[:300], asked.get("q", "").strip()[:5000]
-        found: Sequence[ItemRecord] = ()
+        query = request.query_params
+        state = query.get("state", "queued") if query.get("state") in set(ItemState) else "queued"
+        host, words = query.get("host", "").strip().lower()[:300], query.get("q", "").strip()[:5000]
+        records: Sequence[ItemRecord] = ()
         frontier = self._stores.frontier
         if words:
             with suppress(BadUrlError):
                 spelled = [words] if "://" in words else [f"https://{words}", f"http://{words}"]
-                found = [each for each in frontier.find_all([fetch_key(url) for url in spelled]) if each]
+                records = [each for each in frontier.find_all([fetch_key(url) for url in spelled]) if each]
         else:
-            found = frontier.ls(ItemState(state), limit=LISTED, host=host or None)
+            records = frontier.ls(ItemState(state), limit=LISTED, host=host or None)
         return self._frame(
             "queue.html",
             request,
@@ -176,7 +176,7 @@ class CrawlPages(page_frame.ConsolePages):
             host=host,
             words=words,
             states=[(str(each), page_frame.state_name(each)) for each in ItemState],
-            found=found,
+            found=records,
             total=frontier.counts()[ItemState(state)],
             limit=LISTED,
         )
@@ -195,12 +195,12 @@ class CrawlPages(page_frame.ConsolePages):
     def _estimate(self, request: Request, fields: Mapping[str, str]) -> Response:
         planned = {name: value for name, value in fields.items() if name not in ("csrf", "back")}
         try:
-            given = OPERATIONS["create_crawl"].fields.model_validate({**planned, "dry_run": True}).values
-            name = create_crawl(OperationContext(self._stores, request.state.user), **given)["name"]
+            values = OPERATIONS["create_crawl"].fields.model_validate({**planned, "dry_run": True}).values
+            name = create_crawl(OperationContext(self._stores, request.state.user), **values)["name"]
         except (ValidationError, WeboidError) as error:
             return self._new(request, fields, error=page_frame.fault_of(error))
         known = name if name in self._stores.frontier.orders(JOB_ORDER) else ""
-        estimate = estimate_crawl(given["urls"], given["scope"], given["page_limit"], self._stores.status.status())
+        estimate = estimate_crawl(values["urls"], values["scope"], values["page_limit"], self._stores.status.status())
         return self._new(request, fields, estimate=estimate, known=known)
 
     def _new(self, request: Request, fields: Mapping[str, str], **values: Any) -> Response:
@@ -227,9 +227,9 @@ class CrawlPages(page_frame.ConsolePages):
     @page_frame.console_page("crawl/log")
     def log(self, request: Request) -> Response:
         """Return lines of the crawl log, the newest first."""
-        asked = request.query_params
-        words, outcome = asked.get("q", "")[:300], asked.get("outcome", "")
-        before = asked.get("before", "")
+        parameters = request.query_params
+        words, outcome = parameters.get("q", "")[:300], parameters.get("outcome", "")
+        before = parameters.get("before", "")
         lines, further = search_log(
             self._stores.layout.crawl_log,
             words.lower().split(),
@@ -310,7 +310,7 @@ def search_log(
 
     The part of `LOG_READ_BYTES` before the offset `before` is read; lower-case `words` must all be in the line.
     """
-    found: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     try:
         with path.open("rb") as file:
             end = os.fstat(file.fileno()).st_size if before is None else min(before, os.fstat(file.fileno()).st_size)
@@ -332,7 +332,7 @@ def search_log(
             continue
         if isinstance(facts, dict) and isinstance(facts.get("url"), str) and outcome in ("", facts.get("outcome")):
             facts["time"] = str(facts.get("time", ""))[:19].replace("T", " ")
-            found.append(_LINE | facts)
-            if len(found) == LISTED:
-                return found, position
-    return found, start + skipped if start else 0
+            entries.append(_LINE | facts)
+            if len(entries) == LISTED:
+                return entries, position
+    return entries, start + skipped if start else 0

@@ -95,8 +95,8 @@ def list_links(
         if pattern:
             wiki_id = known_wiki(rows, parse_wiki(wiki)).id if wiki else None
             wanted = LinkQuery(wiki_id, (), states, with_excluded=True)
-            found = search_links(rows, parse_link_pattern(pattern), wanted, limit=limit, after=cursor)
-            return {"links": [link_facts.found_link_json(each) for each in found.links], "next": found.after or None}
+            part = search_links(rows, parse_link_pattern(pattern), wanted, limit=limit, after=cursor)
+            return {"links": [link_facts.found_link_json(each) for each in part.links], "next": part.after or None}
         numbers = list(map(int, states)) or EVERY_STATE
         listed = list_urls(rows, limit=limit, after=cursor_number(cursor), host=host.lower(), states=numbers)
     following = str(listed[-1].id) if len(listed) == limit else None
@@ -181,8 +181,8 @@ def check_links(
     return {"queued": len(numbers), "message": f"{len(numbers)} {'is' if len(numbers) == 1 else 'are'} checked next."}
 
 
-def _names(given: _Names) -> Sequence[str]:
-    names = [given] if isinstance(given, str) else given
+def _names(urls: _Names) -> Sequence[str]:
+    names = [urls] if isinstance(urls, str) else urls
     if not 0 < len(names) <= URLS_LIMIT:
         raise InputError(noop("Name one URL to %(count)s."), count=f"{URLS_LIMIT:,}")
     return names
@@ -231,7 +231,7 @@ def mark_links(
 ) -> NewMarks:
     """Mark links: as working, dead, never or always to be checked, or how they are checked."""
     end = context.now + parse_duration(duration) if duration else None
-    made = [
+    marks = [
         check_mark(
             LinkMark(
                 id=0,
@@ -249,9 +249,9 @@ def mark_links(
     ]
     store = context.registry
     with store.writing() as rows:
-        numbers = [each.id for each in put_marks(rows, made)]
+        numbers = [each.id for each in put_marks(rows, marks)]
     tally = apply_marks(store, context.stores.clock)
-    return {"marks": len(made), "numbers": numbers, "looked": tally.looked, "message": f"{len(made)} marked."}
+    return {"marks": len(marks), "numbers": numbers, "looked": tally.looked, "message": f"{len(marks)} marked."}
 
 
 def _named(context: OperationContext, mark: _Names) -> Any:
@@ -289,16 +289,16 @@ def list_link_reports(context: OperationContext, cursor: Cursor = "", limit: Lim
     """Return readers' reports that a link can be reached, the newest first; who reported is not stored."""
     with context.registry.reading() as rows:
         before = {"before": cursor_number(cursor)} if cursor else {}
-        found = list_reports(rows, day_of(context.now), limit=limit, **before)
+        report_rows = list_reports(rows, day_of(context.now), limit=limit, **before)
     reports = [
         {
             **json_facts(each, "url state", number="id"),
             "moment": link_facts.moment_text(each.moment),
             "until": link_facts.day_text(each.expires_day),
         }
-        for each in found
+        for each in report_rows
     ]
-    return {"reports": reports, "next": str(found[-1].id) if len(found) == limit else None}
+    return {"reports": reports, "next": str(report_rows[-1].id) if len(report_rows) == limit else None}
 
 
 @operation("/links/reports", ConsoleRole.REVIEWER, status=201, state=_of_url)
@@ -349,13 +349,13 @@ def list_link_replacements(
     """Return proposed replacements of links; `waiting` ones are not tested yet, and `works` are shown to readers."""
     stages = [ProposalStage[stage.upper()]] if stage else list(ProposalStage)
     with context.registry.reading() as rows:
-        found = replacements.list_replacements(rows, stages, limit=limit, after=cursor_number(cursor))
-        states = urls_by_id(rows, [each.url_id for each in found])
+        proposal_rows = replacements.list_replacements(rows, stages, limit=limit, after=cursor_number(cursor))
+        states = urls_by_id(rows, [each.url_id for each in proposal_rows])
     proposals = [
         {"url": each.url, "state": states[each.url_id].state.name.lower(), **link_facts.replacement_json(each)}
-        for each in found
+        for each in proposal_rows
     ]
-    return {"replacements": proposals, "next": str(found[-1].url_id) if len(found) == limit else None}
+    return {"replacements": proposals, "next": str(proposal_rows[-1].url_id) if len(proposal_rows) == limit else None}
 
 
 @operation("/links/replacements", ConsoleRole.REVIEWER, status=201, state=_of_url)

@@ -84,14 +84,14 @@ def wiki_edits(
     reader: Any, states: Sequence[EditState] = tuple(EDIT_STATES), *, limit: int, wiki: str = ""
 ) -> list[tuple[str, str, BotEdit]]:
     """Return the newest edits in these states, of all wikis or of one, with wiki and title, the newest first."""
-    found = []
+    named_edits = []
     for each in all_wikis(reader):
         if not wiki or str(each.name) == wiki:
             edits = newest_edits(reader, each.id, states, limit=limit)
             pages = find_pages(reader, each.id, {edit.page_id for edit in edits})
             titles = {page_id: page.title for page_id, page in pages.items()}
-            found += [(str(each.name), titles.get(edit.page_id, str(edit.page_id)), edit) for edit in edits]
-    return sorted(found, key=lambda line: line[2].moment, reverse=True)[:limit]
+            named_edits += [(str(each.name), titles.get(edit.page_id, str(edit.page_id)), edit) for edit in edits]
+    return sorted(named_edits, key=lambda line: line[2].moment, reverse=True)[:limit]
 
 
 def read_state_chart(stores: ConsoleStores) -> StateChart | None:
@@ -116,8 +116,8 @@ class LinkPages(ConsolePages):
     @console_page("links")
     def links(self, request: Request) -> Response:
         """Return links by state and host, and proposed replacements."""
-        asked = request.query_params
-        words, state, after = asked.get("q", "").strip()[:20_000], asked.get("state", ""), asked.get("after", "")
+        query = request.query_params
+        words, state, after = query.get("q", "").strip()[:20_000], query.get("state", ""), query.get("after", "")
         start = int(after) if after.isascii() and after.isdecimal() and len(after) < 18 else 0
         is_search = bool(words or state or start)
         chosen = LinkState[state] if state in LinkState.__members__ else None
@@ -150,11 +150,11 @@ class LinkPages(ConsolePages):
         wiki, title = (request.query_params.get(name, "") for name in ("wiki", "title"))
         context = OperationContext(self._stores, request.state.user)
         try:
-            found, page = known_page(context, wiki, title)
+            wiki_row, page = known_page(context, wiki, title)
         except InputError:
             raise HTTPException(404) from None
         with reading_registry(self._stores) as reader:
-            facts = page_facts(reader, found.id, [page.page_id], day=day_of(context.now)).get(page.page_id)
+            facts = page_facts(reader, wiki_row.id, [page.page_id], day=day_of(context.now)).get(page.page_id)
         if facts is None:  # deleted since it was found
             raise HTTPException(404)
         rows = [each.facts.row for each in facts.links[:_PAGE_LINKS]]
@@ -188,11 +188,11 @@ class LinkPages(ConsolePages):
         columns = (replacements.c.url_id, replacements.c.address, replacements.c.state)
         query = select(*columns).order_by(replacements.c.state, replacements.c.tested_day).limit(PROPOSALS_SHOWN)
         with self._stores.registry.store().reading() as connection:
-            found = connection.execute(query).all()
-            rows = urls_by_id(connection, [each.url_id for each in found])
+            proposals = connection.execute(query).all()
+            rows = urls_by_id(connection, [each.url_id for each in proposals])
             reports = list_reports(connection, day_of(now), limit=PROPOSALS_SHOWN)
             marks = [each for each in read_marks(connection) if each.holds(now)]
-        known = [each for each in found if each.url_id in rows]
+        known = [each for each in proposals if each.url_id in rows]
         return {
             "proposals": [(rows[each.url_id], each.address, ProposalStage(each.state)) for each in known],
             "reports": reports,
@@ -216,8 +216,8 @@ class BotPages(ConsolePages):
     @console_page("bot")
     def edits(self, request: Request) -> Response:
         """Return wikis with their switch, and edits with their differences."""
-        asked = request.query_params
-        wanted, wiki = asked.get("state", ""), asked.get("wiki", "")
+        query = request.query_params
+        wanted, wiki = query.get("state", ""), query.get("wiki", "")
         states = [EditState[wanted]] if wanted in EditState.__members__ else list(EDIT_STATES)
         with reading_registry(self._stores) as reader:
             edits = wiki_edits(reader, states, limit=EDITS_SHOWN, wiki=wiki)
@@ -239,7 +239,7 @@ class BotPages(ConsolePages):
         wiki = request.query_params.get("wiki", "")
         context = OperationContext(self._stores, request.state.user)
         try:
-            found = list_pages_to_repair(context, wiki, request.query_params.get("after", ""), PAGES_SHOWN)
+            repairs = list_pages_to_repair(context, wiki, request.query_params.get("after", ""), PAGES_SHOWN)
             bot = read_bot(context, wiki)
         except InputError:
             raise HTTPException(404) from None
@@ -250,8 +250,8 @@ class BotPages(ConsolePages):
             request,
             wiki=wiki,
             bot=bot,
-            pages=found["pages"],
-            more=console_path("bot", "repairs", wiki=wiki, after=found["next"]) if found["next"] else "",
+            pages=repairs["pages"],
+            more=console_path("bot", "repairs", wiki=wiki, after=repairs["next"]) if repairs["next"] else "",
             states={each.name.lower(): (mark, translate(name)) for each, (mark, name) in EDIT_STATES.items()},
         )
 
@@ -263,19 +263,19 @@ class BotPages(ConsolePages):
             raise HTTPException(404)
         back = console_path("bot", "repairs", wiki=wiki)
         try:
-            seen = preview_repair(OperationContext(self._stores, request.state.user), wiki, title)
+            repair = preview_repair(OperationContext(self._stores, request.state.user), wiki, title)
         except (InputError, ConfigError, UnavailableError) as error:
             return self._frame.problem(request, 422, str(error), back)
         # A unified diff starts with two lines of file names; each hunk with a line of line numbers.
-        lines = [" …" if line.startswith("@@") else line for line in seen["diff"][3:]]
+        lines = [" …" if line.startswith("@@") else line for line in repair["diff"][3:]]
         before, after = ("\n".join(line[1:] for line in lines if line[:1] in ("", " ", sign)) for sign in "-+")
-        result = seen["did"]
+        result = repair["did"]
         return self._frame(
             "repair.html",
             request,
             wiki=wiki,
             title=title,
-            seen=seen,
+            seen=repair,
             says=translate(_RESULTS[result]) if result in _RESULTS else result,
             change=compare_texts(before, after) if lines else None,
             back=back,

@@ -103,9 +103,9 @@ class OperationFields(BaseModel):
 def fields_of(function: Callable[..., Any]) -> type[OperationFields]:
     """Return the model of a function's parameters after its context."""
     hints = get_type_hints(function, include_extras=True)
-    given = list(inspect.signature(function).parameters.values())[1:]
+    parameters = list(inspect.signature(function).parameters.values())[1:]
     fields: dict[str, Any] = {
-        each.name: (hints[each.name], ... if each.default is each.empty else each.default) for each in given
+        each.name: (hints[each.name], ... if each.default is each.empty else each.default) for each in parameters
     }
     title = "".join(map(str.capitalize, function.__name__.split("_"))) if fields else "No"
     return create_model(f"{title}Fields", __base__=OperationFields, **fields)

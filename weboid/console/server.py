@@ -308,9 +308,9 @@ class ConsoleForms:
         response.delete_cookie(PROVIDER_COOKIE, path="/")
         return response
 
-    def _begin(self, secret: str, how: dict[str, str], response: Response | None = None) -> Response:
+    def _begin(self, secret: str, details: dict[str, str], response: Response | None = None) -> Response:
         user = self._stores.accounts.session(secret)
-        self._stores.accounts.log(user.name if user is not None else "", "sign_in", how, "done")
+        self._stores.accounts.log(user.name if user is not None else "", "sign_in", details, "done")
         response = response or RedirectResponse(page_frame.console_path(), 303)
         response.set_cookie(COOKIE, secret, httponly=True, samesite="strict", secure=self._is_secure, path="/")
         return response
@@ -340,8 +340,8 @@ class ConsoleForms:
             key: values if len(values) > 1 else values[0] for key, values in fields.items() if not only or key in only
         }
         try:
-            given = operation.fields.model_validate(document)
-            answer = await run_in_threadpool(perform, operation, OperationContext(self._stores, user), given)
+            arguments = operation.fields.model_validate(document)
+            answer = await run_in_threadpool(perform, operation, OperationContext(self._stores, user), arguments)
         except (ValidationError, WeboidError) as error:
             code = 422 if isinstance(error, ValidationError | InputError) else 503
             draft = document if operation.name == "write_settings" and document.keys() >= {"text", "version"} else None

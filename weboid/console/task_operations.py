@@ -59,17 +59,17 @@ def list_tasks(
 ) -> TaskList:
     """Return background tasks, the newest first; they are removed with their files a week after their end."""
     before = operations.cursor_number(cursor) if cursor else None
-    found = context.stores.tasks.tasks(kind=kind, before=before, limit=limit)
-    return {"tasks": found, "next": str(found[-1]["id"]) if len(found) == limit else None}
+    tasks = context.stores.tasks.tasks(kind=kind, before=before, limit=limit)
+    return {"tasks": tasks, "next": str(tasks[-1]["id"]) if len(tasks) == limit else None}
 
 
 @operations.resource("/tasks/task", ConsoleRole.OPERATOR)
 def read_task(context: operations.OperationContext, task: operations.Number) -> TaskFacts:
     """Return a task: its state, the sizes of its files so far, and at its end the command's result or error."""
-    found = context.stores.tasks.task(task)
-    if found is None:
+    facts = context.stores.tasks.task(task)
+    if facts is None:
         raise operations.UnknownThingError(f"There is no task {task}.")
-    return found
+    return facts
 
 
 @operations.resource("/tasks/file", ConsoleRole.OPERATOR)
@@ -314,10 +314,10 @@ def list_quality_checks(
 def read_quality_check(context: operations.OperationContext, page_id: operations.Name, level: _LevelName) -> CheckFacts:
     """Return the check of a copy with its review."""
     with context.registry.reading() as rows:
-        found = next((each for each in find_checks(rows, [page_id]) if each.check.level == level), None)
-    if found is None:
+        check = next((each for each in find_checks(rows, [page_id]) if each.check.level == level), None)
+    if check is None:
         raise operations.UnknownThingError("There is no check of that copy.")
-    return check_fields(found)
+    return check_fields(check)
 
 
 @operations.operation("/quality/reviews", ConsoleRole.CURATOR, status=201, state=read_quality_check)

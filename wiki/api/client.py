@@ -160,13 +160,13 @@ class WikiApi(AbstractAsyncContextManager["WikiApi"]):
         WikiMovedError or BodyTooLargeError.
         """
         await self._ensure_login()
-        seen = self._logins
+        login_count = self._logins
         try:
             return await self._request(encode_params(params))
         except models.LoggedOutError:
             if not self.account.password:
                 raise
-        await self._log_in_again(seen)
+        await self._log_in_again(login_count)
         return await self._request(encode_params(params))
 
     async def post(self, **params: ParamValue) -> ApiAnswer:
@@ -177,19 +177,19 @@ class WikiApi(AbstractAsyncContextManager["WikiApi"]):
         """
         for is_last in (False, True):
             await self._ensure_login()
-            seen = self._logins
+            login_count = self._logins
             try:
                 return await self._request(encode_params({**params, "token": await self.token()}), writes=True)
             except models.LoggedOutError:
                 if is_last or not self.account.password:
                     raise
-                await self._log_in_again(seen)
+                await self._log_in_again(login_count)
             except models.WikiRefusedError as error:
                 if is_last or error.code not in _TOKEN_CODES:
                     raise
                 if error.code == "badtoken" and self.account.password:
                     # The session may have been lost: without one every token is bad.
-                    await self._log_in_again(seen)
+                    await self._log_in_again(login_count)
                 self._tokens.clear()
         raise AssertionError("unreachable")
 
@@ -235,9 +235,9 @@ class WikiApi(AbstractAsyncContextManager["WikiApi"]):
             if not self._is_logged_in:
                 await self._log_in()
 
-    async def _log_in_again(self, seen: int) -> None:
+    async def _log_in_again(self, login_count: int) -> None:
         async with self._login_turn:
-            if self._logins == seen:
+            if self._logins == login_count:
                 log.info("%s ended the session; logging in again", self.host)
                 await self._log_in()
 

@@ -47,7 +47,7 @@ class _PageBuilder:
         """Build the page, with None for properties that were not requested."""
         row = self.facts
         newest = next(iter(models.json_rows(row, "revisions")), {})
-        made = newest.get("timestamp")
+        timestamp = newest.get("timestamp")
         return models.WikiPage(
             page_id=models.count_field(row, "pageid"),
             title=models.text_field(row, "title"),
@@ -55,7 +55,7 @@ class _PageBuilder:
             is_missing=any(models.bool_field(row, name) for name in ("missing", "invalid", "special")),
             is_redirect=models.bool_field(row, "redirect"),
             rev_id=models.count_field(newest, "revid") or models.count_field(row, "lastrevid"),
-            touched=models.parse_moment(made) if made is not None else None,
+            touched=models.parse_moment(timestamp) if timestamp is not None else None,
             model=models.text_field(row, "contentmodel") or "wikitext",
             links=tuple(each for each in self.links if each),
             interwiki_links=tuple(each for each in self.interwikis if each[0]),
@@ -313,8 +313,8 @@ def parse_revision(row: Mapping[str, Any]) -> models.Revision:
 
 async def read_texts(api: WikiApi, rev_ids: Sequence[int]) -> dict[int, str]:
     """Return the wikitext of revisions by number, without hidden and deleted ones."""
-    asked = api.query(prop="revisions", revids=list(rev_ids), rvprop="ids|content", rvslots="main")
-    rows = [row async for answer in asked for row in _revisions_in(answer)] if rev_ids else []
+    answers = api.query(prop="revisions", revids=list(rev_ids), rvprop="ids|content", rvslots="main")
+    rows = [row async for answer in answers for row in _revisions_in(answer)] if rev_ids else []
     texts = {models.count_field(row, "revid"): revision_content(row) for row in rows}
     return {rev_id: text for rev_id, text in texts.items() if text is not None}
 

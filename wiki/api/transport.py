@@ -205,16 +205,16 @@ class ApiTransport(AbstractAsyncContextManager["ApiTransport"]):
         target = absolute_address(reply.url, value) if value else ""
         if not target:
             raise models.WikiAwayError(f"{here} redirects to an invalid address.")
-        there = host_of(target)
-        if registrable(there) != registrable(here):
+        to_host = host_of(target)
+        if registrable(to_host) != registrable(here):
             raise models.WikiAwayError(
-                f"{here} redirects to {there}, another site: if the wiki has moved there, run `weboid wiki add` with "
+                f"{here} redirects to {to_host}, another site: if the wiki has moved there, run `weboid wiki add` with "
                 "its new address; otherwise it probably wants a login."
             )
         if (urlsplit(target).port or 80) in BAD_PORTS:
             raise models.WikiAwayError(f"{here} redirects to a port that is not used for the web.")
-        if self.is_public and there != here and not await _is_host_public(there):
-            raise models.WikiAwayError(f"{here} redirects to a private network, to {there}.")
+        if self.is_public and to_host != here and not await _is_host_public(to_host):
+            raise models.WikiAwayError(f"{here} redirects to a private network, to {to_host}.")
         return target
 
 

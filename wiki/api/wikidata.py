@@ -158,16 +158,16 @@ class WikibaseRepository(AbstractAsyncContextManager["WikibaseRepository"]):
 
         Raises ConfigError: there is no repository; WikiAwayError, LoggedOutError: it is unavailable.
         """
-        async with self._asked(items_at) as repository:
+        async with self._open_repository(items_at) as repository:
             return await read_statements(repository, items)
 
     async def unknown(self, entries: Sequence[str], items_at: str) -> list[str]:
         """Return the entries that the repository does not have, as `unknown_entities`."""
-        async with self._asked(items_at) as repository:
+        async with self._open_repository(items_at) as repository:
             return await unknown_entities(repository, entries)
 
     @asynccontextmanager
-    async def _asked(self, items_at: str) -> AsyncIterator[WikiApi]:
+    async def _open_repository(self, items_at: str) -> AsyncIterator[WikiApi]:
         """Yield the repository; its refusals name it and its setting."""
         repository = await self._at(items_at)
         try:
@@ -182,15 +182,15 @@ class WikibaseRepository(AbstractAsyncContextManager["WikibaseRepository"]):
             return self._repository
         await self.aclose()
         address = items_at or await repository_address(self._api)
-        found = self._api  # a wiki may keep its items itself
-        if address != found.address:
-            found = self.open_api(address)
+        repository = self._api  # a wiki may keep its items itself
+        if address != repository.address:
+            repository = self.open_api(address)
             is_elsewhere = not items_at and host_of(address) != self._api.host
             try:
                 if is_elsewhere and self._api.is_public is not False:
-                    await found.keep_public()  # a public wiki must not lead into a private network
+                    await repository.keep_public()  # a public wiki must not lead into a private network
             except BaseException:
-                await found.aclose()
+                await repository.aclose()
                 raise
-        self._repository, self._items_at = found, items_at
-        return found
+        self._repository, self._items_at = repository, items_at
+        return repository

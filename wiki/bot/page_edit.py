@@ -212,18 +212,18 @@ async def _draft_with_seen_copies(
     else:
         drafted = PageEditResult(PageEditStatus.NOTHING, task.page_id, task.title, note=NoRepairReason.UNSHOWN)
     if isinstance(drafted, PageEditResult) and checks.unshown:
-        seen = "; ".join(f"{address}: {note}" for address, note in checks.unshown.items())
-        drafted = replace(drafted, note=f"{drafted.note}: {seen}"[:1_000])
+        reasons = "; ".join(f"{address}: {note}" for address, note in checks.unshown.items())
+        drafted = replace(drafted, note=f"{drafted.note}: {reasons}"[:1_000])
     return drafted
 
 
 async def _is_shown(drafted: EditDraft, checks: PageCopyChecks) -> bool:
     """Return True if every address newly cited by the draft shows its copy."""
-    there, shown = {"", *(each.archive_url for each in drafted.citations)}, True
+    cited_copies, shown = {"", *(each.archive_url for each in drafted.citations)}, True
     for change in drafted.repaired.changes:
         remedy = drafted.remedies.get(change.url)
         # Without a remedy's copy it is the page's own, at another place or with https.
-        if change.archive_url not in there and remedy is not None and remedy.copy is not None:
+        if change.archive_url not in cited_copies and remedy is not None and remedy.copy is not None:
             shown = await checks.is_shown(change.archive_url, change.url, name=remedy.copy.address) and shown
     return shown
 
@@ -272,18 +272,18 @@ async def _save(context: EditContext, task: EditTask, drafted: EditDraft, checks
     with context.store.writing() as rows:
         number = bot_edits.record_intended_edit(rows, context.wiki_id, wanted, moment=context.moment)
     context.step("intended")
-    made = await _send(context, drafted, number)
+    edit = await _send(context, drafted, number)
     context.step("saved")
-    if isinstance(made, PageEditResult):
-        return made
-    if made.rev is None:
+    if isinstance(edit, PageEditResult):
+        return edit
+    if edit.rev is None:
         settle_edit(context, number, bot_edits.EditState.NOTHING)
         return PageEditResult(PageEditStatus.NOTHING, now.page_id, now.title, text=now.text)
-    settle_edit(context, number, bot_edits.EditState.MADE, rev=made.rev)
+    settle_edit(context, number, bot_edits.EditState.MADE, rev=edit.rev)
     context.step("booked")
-    outcome = replace(_outcome(PageEditStatus.EDITED, drafted), rev=made.rev)
-    if made.replaced not in (0, now.rev_id):
-        return await _restore_overwritten(context, task, made, outcome, checks)
+    outcome = replace(_outcome(PageEditStatus.EDITED, drafted), rev=edit.rev)
+    if edit.replaced not in (0, now.rev_id):
+        return await _restore_overwritten(context, task, edit, outcome, checks)
     return outcome
 
 
@@ -314,7 +314,7 @@ async def _send(context: EditContext, drafted: EditDraft, number: int) -> edit_r
 
 
 async def _restore_overwritten(
-    context: EditContext, task: EditTask, made: edit_request.SavedEdit, outcome: PageEditResult, checks: PageCopyChecks
+    context: EditContext, task: EditTask, edit: edit_request.SavedEdit, outcome: PageEditResult, checks: PageCopyChecks
 ) -> PageEditResult:
     """Restore and repair an edit made between reading and saving that the bot's edit replaced.
 
@@ -322,21 +322,21 @@ async def _restore_overwritten(
     """
     now = await read_now(context.api, task.page_id)
     is_merged = now.text.rstrip() != (outcome.repaired.text.rstrip() if outcome.repaired else "")
-    if now.rev_id == made.rev and is_merged:
+    if now.rev_id == edit.rev and is_merged:
         return outcome
-    lost = await read_revision_text(context.api, made.replaced)
-    if lost is None or now.rev_id != made.rev:
-        return replace(outcome, note=f"revision {made.replaced} may have been replaced by ours")
+    lost = await read_revision_text(context.api, edit.replaced)
+    if lost is None or now.rev_id != edit.rev:
+        return replace(outcome, note=f"revision {edit.replaced} may have been replaced by ours")
     drafted = await _draft_with_seen_copies(context, task, replace(now, text=lost), checks)
     text = drafted.repaired.text if isinstance(drafted, EditDraft) else lost
     saving = edit_request.EditOptions(
-        f"Restoring revision {made.replaced}, which an edit at the same moment had replaced (job {context.job})",
+        f"Restoring revision {edit.replaced}, which an edit at the same moment had replaced (job {context.job})",
         is_marked=context.settings.mark,
     )
     try:
         again = await edit_request.save_edit(context.api, now, text, saving)
     except (edit_request.EditConflictError, edit_request.PageDeletedError, edit_request.PageRefusedError) as error:
-        return replace(outcome, note=f"revision {made.replaced} was replaced by ours: {error}")
+        return replace(outcome, note=f"revision {edit.replaced} was replaced by ours: {error}")
     return replace(outcome, rev=again.rev or outcome.rev)
 
 
@@ -395,5 +395,5 @@ def settle_edit(
 ) -> None:
     """Record the outcome of an intended edit."""
     with context.store.writing() as rows:
-        there = bot_edits.edits_by_id(rows, [number])[number]
-        bot_edits.move_edit(rows, there, state, moment=context.moment, rev=rev, note=note)
+        edit = bot_edits.edits_by_id(rows, [number])[number]
+        bot_edits.move_edit(rows, edit, state, moment=context.moment, rev=rev, note=note)

@@ -74,10 +74,10 @@ def swept_lately(done: Sequence[bot_edits.BotEdit], now: int) -> dict[int, int]:
     }
 
 
-def _known_links(rows: Connection, page: WikiPageFacts, ours: frozenset[int], day: int) -> Iterator[KnownLink]:
+def _known_links(rows: Connection, page: WikiPageFacts, marked_ids: frozenset[int], day: int) -> Iterator[KnownLink]:
     for link in page.links:
         row, condition = link.facts.row, condition_of(link.facts, day)
-        is_ours, is_alive = row.id in ours, condition is LinkCondition.ALIVE
+        is_ours, is_alive = row.id in marked_ids, condition is LinkCondition.ALIVE
         if condition is not None and (is_ours or not is_alive):
             died, copies = (None, ()) if is_alive else (row.first_fail_day, citable_copies(rows, row.id))
             flags = (is_ours, last_search(rows, row.id) is not None, row.code in _REFUSED)
@@ -105,7 +105,7 @@ def pages_to_edit(store: RegistryStore, wiki: Wiki) -> Iterator[int]:
     last, again = 0, True
     while again:
         with store.reading() as rows:
-            found = bot_edits.revived_links(rows, wiki.id, [int(each) for each in LIVING_STATES], after=last)
-        again = bool(found)
-        for last, _ in groupby(each.page_id for each in found):
+            revived_links = bot_edits.revived_links(rows, wiki.id, [int(each) for each in LIVING_STATES], after=last)
+        again = bool(revived_links)
+        for last, _ in groupby(each.page_id for each in revived_links):
             yield last

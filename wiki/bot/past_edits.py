@@ -38,28 +38,28 @@ async def recover_edits(
 ) -> tuple[list[bot_edits.BotEdit], frozenset[int]]:
     """Settle open edits; return them and the pages to skip for now. Raises WikiAwayError."""
     with store.reading() as rows:
-        there = bot_edits.edits_in(rows, wiki_id, [bot_edits.EditState.INTENDED])
+        open_edits = bot_edits.edits_in(rows, wiki_id, [bot_edits.EditState.INTENDED])
     settled, waiting = [], set()
-    for edit in there:
-        made = None
+    for edit in open_edits:
+        revision = None
         if edit.kind is bot_edits.EditKind.PAGE:
-            made = find_our_revision(edit, await history_after(api, edit.page_id, edit.base_rev), me=me)
-        if made is None and edit.kind is bot_edits.EditKind.PAGE and now - edit.moment < SETTLED_S:
+            revision = find_our_revision(edit, await history_after(api, edit.page_id, edit.base_rev), me=me)
+        if revision is None and edit.kind is bot_edits.EditKind.PAGE and now - edit.moment < SETTLED_S:
             waiting.add(edit.page_id)
             continue
         # A message that may not have been left is not left twice: a month passes until the next.
-        is_made = made is not None or edit.kind is bot_edits.EditKind.TALK
+        is_made = revision is not None or edit.kind is bot_edits.EditKind.TALK
         state = bot_edits.EditState.MADE if is_made else bot_edits.EditState.ABANDONED
         with store.writing() as rows:
-            settled.append(bot_edits.move_edit(rows, edit, state, moment=now, rev=made and made.rev_id))
+            settled.append(bot_edits.move_edit(rows, edit, state, moment=now, rev=revision and revision.rev_id))
     return settled, frozenset(waiting)
 
 
 def find_our_revision(edit: bot_edits.BotEdit, history: Sequence[Revision], *, me: str) -> Revision | None:
     """Find the revision that the edit made; None when there is none."""
     later = (each for each in history if each.rev_id > edit.base_rev and each.user == me)
-    made = (each for each in later if (edit.digest and each.sha1 == edit.digest) or edit.job in each.comment)
-    return next(made, None)
+    matches = (each for each in later if (edit.digest and each.sha1 == edit.digest) or edit.job in each.comment)
+    return next(matches, None)
 
 
 MOST_TEXT: Final = 1_000
@@ -136,8 +136,8 @@ def find_undone(
             continue
         if change.after and change.after != change.before:
             # Two citations may be identical: each occurrence counts as one change.
-            there = left.setdefault(change.after, text.count(change.after))
-            if there > 0:
+            occurrences = left.setdefault(change.after, text.count(change.after))
+            if occurrences > 0:
                 left[change.after] -= 1
                 continue
             if change.before and change.before in text:
@@ -178,9 +178,9 @@ def judge_edit(
     # “Undid revision 123 by …” names us.
     if has_others and is_older and str(edit.rev) not in re.findall(r"\d+", by.comment):
         return EditJudgement(bot_edits.EditState.SWEPT, undone, by, "an older text was restored, over edits of others")
-    how = next((tag for tag in by.tags if tag in UNDO_TAGS), "edited by hand")
+    method = next((tag for tag in by.tags if tag in UNDO_TAGS), "edited by hand")
     part = "" if len(undone) == len(edit.changes) else "in part, "
-    return EditJudgement(bot_edits.EditState.REVERTED, undone, by, f"{part}{how}: {by.comment}"[:500])
+    return EditJudgement(bot_edits.EditState.REVERTED, undone, by, f"{part}{method}: {by.comment}"[:500])
 
 
 def _shows_change(citation: Citation, kind: RepairKind) -> bool:
@@ -244,8 +244,8 @@ async def check_edits(
                 on_undone(outcome)
     while True:  # edits that stood for a month are permanent
         with watching.store.reading() as rows:
-            made = bot_edits.edits_in(rows, watching.wiki_id, [bot_edits.EditState.MADE], limit=EDITS_AT_ONCE)
-        old = [edit for edit in made if edit.moment < since]
+            edits = bot_edits.edits_in(rows, watching.wiki_id, [bot_edits.EditState.MADE], limit=EDITS_AT_ONCE)
+        old = [edit for edit in edits if edit.moment < since]
         changed += [_with_state(watching, edit, bot_edits.EditState.KEPT) for edit in old]
         if len(old) < EDITS_AT_ONCE:
             return changed
@@ -325,9 +325,9 @@ async def _judge_undone(watching: EditWatch, edit: bot_edits.BotEdit, undone: fr
     after = await history_after(watching.api, edit.page_id, edit.rev or 0)
     with watching.store.reading() as rows:
         done = bot_edits.edits_of_page(rows, watching.wiki_id, edit.page_id)
-    ours = {each.rev for each in done if each.id != edit.id and each.kind is bot_edits.EditKind.PAGE}
+    own_revisions = {each.rev for each in done if each.id != edit.id and each.kind is bot_edits.EditKind.PAGE}
     by = await _first_without(watching, edit, undone, after)
-    while by is not None and by.rev_id in ours:
+    while by is not None and by.rev_id in own_revisions:
         text = await read_revision_text(watching.api, by.rev_id)
         improved = frozenset() if text is None else _undone_places(watching, edit, text) & undone
         if not improved:

@@ -76,7 +76,7 @@ def choose_remedies(
     held: Collection[int],
     choosing: CopyPreferences,
     added: Mapping[str, datetime] = MappingProxyType({}),
-    seen: "PageCopyChecks | None" = None,
+    checks: "PageCopyChecks | None" = None,
 ) -> dict[str, LinkRemedy]:
     """Choose the remedy of each link, by its URL as written on the page.
 
@@ -94,7 +94,7 @@ def choose_remedies(
                 results[url] = LinkRemedy(LinkCondition.ALIVE, is_ours=True)
             continue
         accessed_at = day or added.get(url)
-        unshown = seen.unshown if seen is not None else {}
+        unshown = checks.unshown if checks is not None else {}
         copy = choose_copy(fact, accessed_at, choosing, unshown)
         if copy is None and unshown and choose_copy(fact, accessed_at, choosing) is not None:
             continue
@@ -102,7 +102,7 @@ def choose_remedies(
             fact.condition,
             None if copy is None else ArchivedCopy(copy.address, copy.timestamp, copy.service, choosing.title(copy)),
             is_ours=fact.is_ours,
-            bad_archives=frozenset() if copy is None or seen is None else frozenset(seen.bad),
+            bad_archives=frozenset() if copy is None or checks is None else frozenset(checks.bad),
             is_sought=choosing.has_own or fact.is_sought,
         )
     return results
@@ -231,17 +231,17 @@ class PageCopyChecks:
             if not address or each.url not in urls or address in self._stood:
                 continue
             self._stood.add(address)
-            seen = await self.checker.standing(address, each.url)
-            if seen.verdict in _NO_COPY:
-                self.bad |= dict.fromkeys((address, each.archive_url), seen.note)
+            check_result = await self.checker.standing(address, each.url)
+            if check_result.verdict in _NO_COPY:
+                self.bad |= dict.fromkeys((address, each.archive_url), check_result.note)
 
     async def is_shown(self, address: str, url: str, *, name: str) -> bool:
         """Return True if the address shows a copy of the URL; otherwise record it under its name."""
         if address in self._shown:
             return True
-        seen = await self.checker.cited(address, url)
-        if seen.verdict is CopyVerdict.GOOD:
+        check_result = await self.checker.cited(address, url)
+        if check_result.verdict is CopyVerdict.GOOD:
             self._shown.add(address)
             return True
-        self.unshown[name] = seen.note or str(seen.verdict)
+        self.unshown[name] = check_result.note or str(check_result.verdict)
         return False

@@ -62,8 +62,8 @@ async def post_message(context: EditContext, task: EditTask, outcome: PageEditRe
     page = await read_now(context.api, outcome.page_id)
     if page.is_missing or not page.talk_title:
         return False
-    there = await read_text(context.api, page.talk_title)
-    if there is not None and not may_message(there, context.adapter.options.bot):
+    talk_text = await read_text(context.api, page.talk_title)
+    if talk_text is not None and not may_message(talk_text, context.adapter.options.bot):
         return False
     repaired = outcome.repaired
     message = context.adapter.message(repaired, context.job, is_done=is_done)
@@ -75,8 +75,8 @@ async def post_message(context: EditContext, task: EditTask, outcome: PageEditRe
     )
     state, note, rev = bot_edits.EditState.FAILED, "", None
     try:
-        made = await add_section(context.api, page.talk_title, message.heading, message.text, saving)
-        state, rev = bot_edits.EditState.MADE, made.rev
+        edit = await add_section(context.api, page.talk_title, message.heading, message.text, saving)
+        state, rev = bot_edits.EditState.MADE, edit.rev
     except PermanentError as error:
         note = str(error)
     except WikiAwayError as error:
@@ -229,11 +229,11 @@ class WikiBot:
         now = self.timing.clock.now()
         moment, day = int(now.timestamp()), day_of(now)
         tasks = edit_tasks(self.store, self.wiki, page_ids, context.settings, now=moment, day=day)
-        there = await read_heads(self.api, [task.page_id for task in tasks])
+        heads = await read_heads(self.api, [task.page_id for task in tasks])
         with self.store.reading() as rows:
             lately = bot_edits.last_edits(rows, self.wiki.id, [task.page_id for task in tasks])
         for task in tasks:
-            head = there.get(task.page_id)
+            head = heads.get(task.page_id)
             if context.settings.is_off_for(title=task.title):
                 self.tally.did[PageEditStatus.OFF] += 1
             elif head is None or not head.rev_id:

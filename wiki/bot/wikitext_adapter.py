@@ -94,8 +94,8 @@ async def prepare_adapter(api: WikiApi, templates: Mapping[str, Any] | None = No
         return True
 
     limit_rules(rules, note)  # notes the names that it asks for
-    there = await existing_titles(api, [f"{prefix}:{name}" for name in sorted(names)])
-    has: Callable[[str], bool] = lambda name: f"{prefix}:{name}" in there  # noqa: E731
+    titles = await existing_titles(api, [f"{prefix}:{name}" for name in sorted(names)])
+    has: Callable[[str], bool] = lambda name: f"{prefix}:{name}" in titles  # noqa: E731
     return PageAdapter(rules, limit_rules(rules, has), hold if has(hold) else "", facts.language)
 
 
@@ -147,10 +147,10 @@ def verify_idempotent(again: RepairedText, *, waits: bool) -> None:
 
 def _with_replacements(text: str, pieces: Sequence[ReplacedSpan]) -> str:
     """Return the text with the replacements applied; empty when they do not match."""
-    made, place = [], 0
+    parts, place = [], 0
     for piece in pieces:
         if piece.span.start < place or text[piece.span.start : piece.span.end] != piece.before:
             return ""
-        made += [text[place : piece.span.start], piece.after]
+        parts += [text[place : piece.span.start], piece.after]
         place = piece.span.end
-    return "".join([*made, text[place:]])
+    return "".join([*parts, text[place:]])

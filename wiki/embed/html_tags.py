@@ -137,16 +137,16 @@ def _skipped_pattern(names: frozenset[bytes], *, plain: bool) -> re.Pattern[byte
 
 def tag_attributes(data: bytes, tag: HtmlTag) -> list[HtmlAttribute]:
     """Return a tag's attributes; duplicate names are left out."""
-    place, seen = tag.start + 1 + tag.is_end + len(tag.name), {}
+    place, attributes = tag.start + 1 + tag.is_end + len(tag.name), {}
     while match := _ATTRIBUTE.match(data, place, tag.end - 1):
         name = match[1].lower()
         place = match.end()
-        if name not in seen:
+        if name not in attributes:
             group = match.lastindex or 1
             quote = (None, None, b'"', b"'", b"")[group]
             start, end = match.span(group) if group > 1 else (match.end(1), match.end(1))
-            seen[name] = HtmlAttribute(name, match.end(1), start, end, quote)
-    return list(seen.values())
+            attributes[name] = HtmlAttribute(name, match.end(1), start, end, quote)
+    return list(attributes.values())
 
 
 def is_closed_itself(data: bytes, tag: HtmlTag) -> bool:

@@ -309,14 +309,14 @@ def remove_marks(data: bytes) -> bytes:
     """Remove the markup of `insert_marks`: ``remove_marks(insert_marks(page)) == page``."""
     if b"weboid-" not in data:
         return data
-    gone, parts = list[tuple[int, int]](), list[bytes]()
+    spans, parts = list[tuple[int, int]](), list[bytes]()
     for tag in html_tags.iter_tags(data, html_tags.TagFilter(only_citing=True)):
         if tag.name == b"sup" and (match := _OWN_SUP.match(data, tag.start)) is not None:
-            gone.append(match.span())
+            spans.append(match.span())
         elif tag.name == b"a" and not tag.is_end:
-            gone += _own_spans(data, tag)
+            spans += _own_spans(data, tag)
     place = 0
-    for start, end in gone:
+    for start, end in spans:
         parts.append(data[place:start])
         place = max(place, end)
     return b"".join((*parts, data[place:]))

@@ -86,21 +86,21 @@ def reader_scheme(head: HeaderList, caller: ProxyCaller) -> str:
 def request_head(head: HeaderList, caller: ProxyCaller, *, upstream: bytes, keeps_host: bool) -> HeaderList:
     """Return the head of the request to the wiki."""
     host = header_value(head, b"host") or upstream
-    taken = {b"host", b"expect", b"content-length"} | (set() if caller.is_proxy else _FORWARDED)
-    made: HeaderList = [(b"host", host if keeps_host else upstream)]
-    made += [(key, text) for key, text in end_to_end_headers(head) if key not in taken]
-    made += [(b"content-length", text) for text in header_values(head, b"content-length")[:1]]
+    omitted_names = {b"host", b"expect", b"content-length"} | (set() if caller.is_proxy else _FORWARDED)
+    headers: HeaderList = [(b"host", host if keeps_host else upstream)]
+    headers += [(key, text) for key, text in end_to_end_headers(head) if key not in omitted_names]
+    headers += [(b"content-length", text) for text in header_values(head, b"content-length")[:1]]
     if header_values(head, b"transfer-encoding"):
-        made.append((b"transfer-encoding", b"chunked"))  # rebuilt from the parsed parts
-    before = header_value(made, b"x-forwarded-for")
+        headers.append((b"transfer-encoding", b"chunked"))  # rebuilt from the parsed parts
+    before = header_value(headers, b"x-forwarded-for")
     if address := caller.address.encode("ascii", "replace"):
-        made = [each for each in made if each[0] != b"x-forwarded-for"]
-        made.append((b"x-forwarded-for", before + b", " + address if before else address))
+        headers = [each for each in headers if each[0] != b"x-forwarded-for"]
+        headers.append((b"x-forwarded-for", before + b", " + address if before else address))
     scheme = reader_scheme(head, caller).encode()
     for key, text in ((b"x-forwarded-host", host), (b"x-forwarded-proto", scheme)):
-        if not header_values(made, key):
-            made.append((key, text))
-    return made
+        if not header_values(headers, key):
+            headers.append((key, text))
+    return headers
 
 
 def may_be_page(method: str, head: HeaderList) -> bool:
@@ -118,9 +118,9 @@ def may_be_page(method: str, head: HeaderList) -> bool:
 
 def page_request_head(head: HeaderList) -> HeaderList:
     """Return the head for requesting a page: complete, unconditional, in a supported coding."""
-    taken = (b"if-none-match", b"if-modified-since", b"accept-encoding", b"if-range")
-    made = [each for each in head if each[0] not in taken]
-    return [*made, (b"accept-encoding", b"gzip" if accepts_gzip(head) else b"identity")]
+    omitted_names = (b"if-none-match", b"if-modified-since", b"accept-encoding", b"if-range")
+    headers = [each for each in head if each[0] not in omitted_names]
+    return [*headers, (b"accept-encoding", b"gzip" if accepts_gzip(head) else b"identity")]
 
 
 def accepts_gzip(head: HeaderList) -> bool:
@@ -165,13 +165,13 @@ def page_tag(body: bytes) -> bytes:
 
 def marked_head(answer: HeaderList, *, length: int | None, tag: bytes, coding: bytes) -> HeaderList:
     """Return the head of a marked page; its length is None for HEAD."""
-    made = [each for each in end_to_end_headers(answer) if each[0] not in _BODY_HEADERS]
-    made += [(key, text) for key, text in ((b"etag", tag), (b"content-encoding", coding)) if text]
-    if not _words(header_value(made, b"vary")) & {b"accept-encoding", b"*"}:
-        made.append((b"vary", b"Accept-Encoding"))
+    headers = [each for each in end_to_end_headers(answer) if each[0] not in _BODY_HEADERS]
+    headers += [(key, text) for key, text in ((b"etag", tag), (b"content-encoding", coding)) if text]
+    if not _words(header_value(headers, b"vary")) & {b"accept-encoding", b"*"}:
+        headers.append((b"vary", b"Accept-Encoding"))
     if length is not None:
-        made.append((b"content-length", b"%d" % length))
-    return made
+        headers.append((b"content-length", b"%d" % length))
+    return headers
 
 
 def is_unchanged(request: HeaderList, answer: HeaderList) -> bool:
@@ -191,14 +191,14 @@ def unchanged_head(answer: HeaderList) -> HeaderList:
     return [each for each in answer if each[0] in _KEPT_UNCHANGED]
 
 
-def mapped_location(answer: HeaderList, *, upstream: str, seen: str) -> HeaderList:
+def mapped_location(answer: HeaderList, *, upstream: str, origin: str) -> HeaderList:
     """Rewrite addresses of the wiki's own origin to the origin that readers use."""
     start = upstream.encode()
 
     def mapped(text: bytes) -> bytes:
         rest = text[len(start) :]
         is_own = text.lower().startswith(start.lower()) and rest[:1] in (b"", b"/", b"?", b"#")
-        return seen.encode() + rest if is_own else text
+        return origin.encode() + rest if is_own else text
 
     return [(key, mapped(text) if key in (b"location", b"content-location") else text) for key, text in answer]
 

@@ -87,9 +87,9 @@ class EmbedExchange:
     async def _until_gone(self, answering: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(answering)
         try:
-            gone = asyncio.ensure_future(self._gone())
-            await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
-            gone.cancel()
+            disconnect = asyncio.ensure_future(self._gone())
+            await asyncio.wait({task, disconnect}, return_when=asyncio.FIRST_COMPLETED)
+            disconnect.cancel()
         finally:
             if not task.done():
                 task.cancel()
@@ -139,7 +139,7 @@ class EmbedExchange:
 
     async def _pass(self, answer: httpcore.Response, *, is_page: bool) -> None:
         head = proxy_message.end_to_end_headers(_lowered(answer))
-        head = proxy_message.mapped_location(head, upstream=self._proxy.settings.upstream, seen=self._origin())
+        head = proxy_message.mapped_location(head, upstream=self._proxy.settings.upstream, origin=self._origin())
         if not is_page:
             await self._stream(answer.status, head, answer.aiter_stream())
             return
@@ -175,14 +175,14 @@ class EmbedExchange:
                 return
             around = self._proxy.around(self._origin() + self._target.decode("latin-1"))
             try:
-                made, rewritten = await self._proxy.marked(data, around, proxy_message.declared_charset(head))
+                page, rewritten = await self._proxy.marked(data, around, proxy_message.declared_charset(head))
             except Exception:  # noqa: BLE001 a mistake of ours; the page is still the wiki's
                 _LOG.exception("A page could not be marked.")
-                made, rewritten = data, "passed; why=mistake"
-            tag = proxy_message.page_tag(made) if answer.status == 200 else b""
+                page, rewritten = data, "passed; why=mistake"
+            tag = proxy_message.page_tag(page) if answer.status == 200 else b""
             was_packed = proxy_message.header_value(head, b"content-encoding")
             coding = b"gzip" if was_packed and proxy_message.accepts_gzip(self._head) else b""
-            packed = proxy_message.gzip_body(made) if coding else made
+            packed = proxy_message.gzip_body(page) if coding else page
             new = proxy_message.marked_head(head, length=len(packed), tag=tag, coding=coding)
             new.append((_PSEUDONYM, rewritten.encode()))
             if tag and proxy_message.is_unchanged(self._head, new):

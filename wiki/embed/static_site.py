@@ -240,7 +240,7 @@ def _copied(source: Path, path: Path, root: Path) -> bool:
     facts = source.stat()
     if not stat.S_ISREG(facts.st_mode):
         return False
-    if path.exists() and (there := path.stat()).st_size == facts.st_size and there.st_mtime_ns == facts.st_mtime_ns:
+    if path.exists() and (copy := path.stat()).st_size == facts.st_size and copy.st_mtime_ns == facts.st_mtime_ns:
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing_file(path, mode=0o600) as scratch:

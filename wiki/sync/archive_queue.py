@@ -114,28 +114,28 @@ class HandOver:
     async def _hand_on(
         self, rows: Sequence[BacklogRow], now: datetime, days: int, own: Collection[str]
     ) -> HandOverResult:
-        gone = [row for row in rows if not row.is_there or row.gone_day is not None]
-        there = [row for row in rows if row.is_there and row.gone_day is None]
-        wanted = await asyncio.to_thread(self._due_links, there, days, own)
+        removed = [row for row in rows if not row.is_there or row.gone_day is not None]
+        present = [row for row in rows if row.is_there and row.gone_day is None]
+        wanted = await asyncio.to_thread(self._due_links, present, days, own)
         try:
             fresh = await self._fresh(wanted, now - timedelta(days=days))
             results = [each for each in wanted if each.url not in fresh]
             if results:
                 await self.archive.take(results)
         except WeboidError as error:
-            log.warning("%s: the archive does not accept %s links: %s", self.name, len(there), error)
-            await asyncio.to_thread(self._put_off, there, gone, now)
-            return HandOverResult(gone=len(gone), put_off=len(there))
+            log.warning("%s: the archive does not accept %s links: %s", self.name, len(present), error)
+            await asyncio.to_thread(self._put_off, present, removed, now)
+            return HandOverResult(gone=len(removed), put_off=len(present))
         await asyncio.to_thread(self._put_off, [], rows, now)
-        return HandOverResult(len(results), len(wanted) - len(results), len(gone), len(there) - len(wanted))
+        return HandOverResult(len(results), len(wanted) - len(results), len(removed), len(present) - len(wanted))
 
     async def offer_again(self, page_ids: Sequence[int], now: datetime, own: Collection[str]) -> int:
         """Queue living links of swept pages without a good copy again; return their number. Raises WeboidError."""
         links = await asyncio.to_thread(self._living, page_ids, day_of(now), own)
         if not links:
             return 0
-        there = set(await self.archive.archived(list(dict.fromkeys(links.values())), _EARLIEST))
-        lacking = [link for link, url in links.items() if url not in there]
+        archived_urls = set(await self.archive.archived(list(dict.fromkeys(links.values())), _EARLIEST))
+        lacking = [link for link, url in links.items() if url not in archived_urls]
 
         def write() -> None:
             with self.store.writing() as connection:
@@ -189,10 +189,10 @@ class HandOver:
                 )
         return results
 
-    def _put_off(self, there: Sequence[BacklogRow], gone: Sequence[BacklogRow], now: datetime) -> None:
+    def _put_off(self, postponed: Sequence[BacklogRow], finished: Sequence[BacklogRow], now: datetime) -> None:
         """Remove the links that are done or gone, and postpone the others."""
         with self.store.writing() as connection:
-            forget_links(connection, [LinkRef(row.page, row.url_id) for row in gone])
-            for row in there:
+            forget_links(connection, [LinkRef(row.page, row.url_id) for row in finished])
+            for row in postponed:
                 pause = min(_FIRST_PAUSE * 2 ** min(row.attempts, 10), _LONGEST_PAUSE)
                 postpone_links(connection, [row], until=now + pause)

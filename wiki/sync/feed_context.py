@@ -240,9 +240,9 @@ class FeedContext:
             self._cursors = {kind: feed.cursor for kind, feed in feeds_of(connection, self.wiki.id).items()}
             if lists := read_lists(self._cursors.get(ORDERED_LISTS, "")):
                 tasks = page_criteria.add_tasks(self.tasks(), lists, now=now)
-                taken = {SPREAD_TASKS: page_criteria.tasks_text(tasks), ORDERED_LISTS: ""}
-                put_cursors(connection, self.wiki.id, taken, now=now)
-                self._cursors.update(taken)
+                cursors = {SPREAD_TASKS: page_criteria.tasks_text(tasks), ORDERED_LISTS: ""}
+                put_cursors(connection, self.wiki.id, cursors, now=now)
+                self._cursors.update(cursors)
         settings = WikiSettings.parse(self.wiki.settings)
         if settings != self._settings:
             self._settings, self._cite = settings, None
@@ -271,8 +271,8 @@ def order_lists(store: RegistryStore, wiki_id: int, lists: Sequence[tuple[str, s
             "category."
         )
     with store.writing() as connection:
-        there = feeds_of(connection, wiki_id).get(ORDERED_LISTS)
-        waiting = read_lists(there.cursor) if there is not None else []
+        feed = feeds_of(connection, wiki_id).get(ORDERED_LISTS)
+        waiting = read_lists(feed.cursor) if feed is not None else []
         text = json.dumps([*dict.fromkeys([*waiting, *lists])][-LISTS_MOST:])
         put_cursors(connection, wiki_id, {ORDERED_LISTS: text}, now=now)
 

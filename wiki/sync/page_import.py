@@ -139,8 +139,8 @@ class PageImporter:
             self._release(connection, released, now)
             mark_stale(connection, self.wiki_id, read.requested - {page.page_id for page in observed}, is_stale=False)
             put_cursors(connection, self.wiki_id, cursors, now=now)
-        added, gone = len(written.added), len(written.gone)
-        return PageImportCounts(written.pages, written.urls, added, gone, dropped, len(released))
+        added, removed = len(written.added), len(written.gone)
+        return PageImportCounts(written.pages, written.urls, added, removed, dropped, len(released))
 
     def note(self, cursors: Mapping[str, str], *, now: datetime, stale: Collection[int] = ()) -> None:
         """Write feed cursors, and the pages that must be read because of them; raises as `write`."""
@@ -250,17 +250,17 @@ async def read_page_batch(
         parts = [await read_page_batch(source, cite, criteria, ids=some) for some in split_batches(ids, half)] + [
             await read_page_batch(source, cite, criteria, titles=some) for some in split_batches(titles, half)
         ]
-        there = tuple(page for each in parts for page in each.pages)
+        existing = tuple(page for each in parts for page in each.pages)
         missing = frozenset().union(*(each.missing for each in parts))
         return PageBatch(
-            there,
-            missing - {page.page_id for page in there},
+            existing,
+            missing - {page.page_id for page in existing},
             dict(ChainMap(*(dict(each.citations) for each in parts))),
             frozenset(ids),
         )
-    there = tuple(page for page in pages if not page.is_missing and page.page_id)
-    gone = frozenset(page.page_id for page in pages if page.is_missing and page.page_id)
-    return PageBatch(there, gone, await asyncio.to_thread(_cite_pages, there, cite), frozenset(ids))
+    existing = tuple(page for page in pages if not page.is_missing and page.page_id)
+    missing_ids = frozenset(page.page_id for page in pages if page.is_missing and page.page_id)
+    return PageBatch(existing, missing_ids, await asyncio.to_thread(_cite_pages, existing, cite), frozenset(ids))
 
 
 def _cite_pages(pages: Sequence[WikiPage], cite: Cite) -> dict[int, Sequence[Citation]]:
@@ -285,10 +285,10 @@ async def find_cited_day(api: WikiApi, store: RegistryStore, link: LinkRef, page
             row = citations_of(reader, [link.page]).get(link)
             return day, row, urls_by_id(reader, [link.url_id]).get(link.url_id)
 
-    seen, row, url = await asyncio.to_thread(registered)
-    if seen is None or url is None:
+    cited_day, row, url = await asyncio.to_thread(registered)
+    if cited_day is None or url is None:
         return None
     if row is not None and row.access_day is not None:
-        return seen
+        return cited_day
     revision = await first_revision_with(api, page_id, url.url)  # None: it comes from a template
-    return seen if revision is None else min(day_of(revision.moment), seen)
+    return cited_day if revision is None else min(day_of(revision.moment), cited_day)

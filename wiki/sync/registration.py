@@ -44,15 +44,15 @@ def put_wiki(connection: Connection, wanted: WikiRegistration, *, day: int) -> w
         name = wikis.parse_wiki(f"{dbname}@{farm}")
     if wikis.find_farm(connection, name.farm) is None:
         wikis.put_farm(connection, name.farm, address=wanted.facts.server, internal=host_pattern(host))
-    there = known or wikis.find_wiki(connection, name)
-    at_url = comparable_address(there.url) if there is not None else ""
-    if there is not None and at_url not in ("", comparable_address(wanted.address)):
+    existing = known or wikis.find_wiki(connection, name)
+    at_url = comparable_address(existing.url) if existing is not None else ""
+    if existing is not None and at_url not in ("", comparable_address(wanted.address)):
         raise InputError(
-            f"{name} is known as the wiki at {there.url}. If this is another wiki, give it a name: --name "
+            f"{name} is known as the wiki at {existing.url}. If this is another wiki, give it a name: --name "
             f"SOMETHING@{name.farm}. If it has moved, first run `weboid wiki set {name} "
             f"--url {wanted.address}`."
         )
-    wiki = there or wikis.ensure_wiki(connection, name, day=day)
+    wiki = existing or wikis.ensure_wiki(connection, name, day=day)
     wikis.forget_feed(connection, wiki.id, SITE)  # a wiki that is added again counts as the same
     settings = WikiSettings.parse(wiki.settings)
     feed = replace_settings(settings.feed, "feed", **(wanted.feed or {}))

@@ -160,11 +160,11 @@ class PageSweeper:
 
     async def begin(self) -> SweepCursor:
         """Start a new sweep; a running one continues."""
-        there = SweepCursor.parse(self._context.cursor(SWEEP))
-        if there is not None and not there.is_done:
-            return there
+        sweep = SweepCursor.parse(self._context.cursor(SWEEP))
+        if sweep is not None and not sweep.is_done:
+            return sweep
         now = self._context.now()
-        begun = begin_sweep(there, now=now, day=day_of(now))
+        begun = begin_sweep(sweep, now=now, day=day_of(now))
         await self._context.note({SWEEP: begun.text()})
         return begun
 

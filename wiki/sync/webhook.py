@@ -116,8 +116,8 @@ def find_signer(secrets: Mapping[str, bytes], header: str, body: bytes, *, now: 
         return None
     digest = hashlib.sha256(body).hexdigest()
     for owner, secret in secrets.items():
-        made = _mac(secret, digest, int(match["at"]), match["nonce"], path)
-        if secret and hmac.compare_digest(made, match["mac"]):
+        expected_mac = _mac(secret, digest, int(match["at"]), match["nonce"], path)
+        if secret and hmac.compare_digest(expected_mac, match["mac"]):
             return owner
     return None
 

@@ -299,8 +299,8 @@ class WikiFeed:
             looked = page_ids[:SECOND_READS]
             await self.context.import_pages(ids=looked)
             chosen = {(row.page, row.url_id) for row in rows if row.page_id in set(looked)}
-            there = await self.context.query(due_links, now=now, limit=BATCH)
-            rows = [row for row in there if (row.page, row.url_id) in chosen]
+            due_rows = await self.context.query(due_links, now=now, limit=BATCH)
+            rows = [row for row in due_rows if (row.page, row.url_id) in chosen]
             is_full = is_full or len(page_ids) > len(looked)
         handed = await self._hand_over.hand_on(
             rows, now=now, days=self.context.feed.archived_days, own=self.context.own_origins

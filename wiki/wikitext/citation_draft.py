@@ -214,9 +214,9 @@ class CitationBuilder:
                 stamp = day.get(parameter)
                 if stamp is not None and is_url(stamp.value):
                     return decode_entities(stamp.value), original, value
-                made = self._made(service, original, stamp)
-                if made:
-                    return made, original, value
+                archive_url = self._made(service, original, stamp)
+                if archive_url:
+                    return archive_url, original, value
             named = named or ("", original, value)
         return named if named is not None and is_fetchable(named[1]) else None
 

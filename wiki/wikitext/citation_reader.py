@@ -246,11 +246,11 @@ class _PageWalk:
                 stretch, CitationDraft(CitationForm.TEMPLATE, stretch.owner or url, url, value, template=stretch.within)
             )
             return
-        found: list[WikitextNode | ExternalLink] = []
-        found += (each for each in stretch.children if each.kind is not NodeKind.COMMENT)
-        found += find_links(flat.text) if "//" in flat.text else ()
+        elements: list[WikitextNode | ExternalLink] = []
+        elements += (each for each in stretch.children if each.kind is not NodeKind.COMMENT)
+        elements += find_links(flat.text) if "//" in flat.text else ()
         for each in sorted(
-            found, key=lambda each: flat.source(each.start) if isinstance(each, ExternalLink) else each.start
+            elements, key=lambda each: flat.source(each.start) if isinstance(each, ExternalLink) else each.start
         ):
             if isinstance(each, ExternalLink):
                 self._link(stretch, flat, each)

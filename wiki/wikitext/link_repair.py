@@ -81,8 +81,8 @@ def repair_link(
         tag, archive = citation.archive_tag, beside.archive
         if tag is not None and archive is not None and is_obsolete(page, tag):
             # A correct archive template where the wiki prefers another one (B15).
-            kept = ArchivedCopy(beside.secure, archive.timestamp, archive.service)
-            _write_tag(page, tag.span, citation, kept, draft, RepairKind.TIDIED)
+            existing_copy = ArchivedCopy(beside.secure, archive.timestamp, archive.service)
+            _write_tag(page, tag.span, citation, existing_copy, draft, RepairKind.TIDIED)
         return
     if copy is None:
         raise CannotRepairError(NoRepairReason.NO_COPY)
@@ -102,8 +102,8 @@ def repair_archive_template(
     """Replace an archive template that replaces its link when it shows no copy (B13)."""
     if remedy.condition is LinkCondition.ALIVE:
         return
-    there = assess_copy(citation.archive_url, citation.url, remedy, page.options.own)
-    if there.worth is CopyWorth.GOOD:
+    existing = assess_copy(citation.archive_url, citation.url, remedy, page.options.own)
+    if existing.worth is CopyWorth.GOOD:
         return
     copy = usable_copy(remedy.copy, citation.url, page.options.own)
     if copy is None:

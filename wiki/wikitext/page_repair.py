@@ -184,7 +184,7 @@ def _without_overlaps(
     drafts: Sequence[tuple[Citation, RepairDraft]], refused: list[UnrepairedCitation]
 ) -> list[tuple[Citation, RepairDraft]]:
     """Return the drafts with changes; of overlapping drafts the first."""
-    results, taken = list[tuple[Citation, RepairDraft]](), list[SpanEdit]()
+    results, accepted_edits = list[tuple[Citation, RepairDraft]](), list[SpanEdit]()
     for citation, draft in sorted(drafts, key=lambda each: each[0].span.start):
         if not draft.edits or draft.kind is None:
             continue
@@ -192,11 +192,11 @@ def _without_overlaps(
             # Both change the same piece; an insertion before a piece does not overlap it.
             a.start == a.end == b.start == b.end or (a.start < b.end and b.start < a.end)
             for a in draft.edits
-            for b in taken
+            for b in accepted_edits
         ):
             refused.append(UnrepairedCitation(citation, NoRepairReason.LATER))
             continue
-        taken = [*taken[-64:], *draft.edits]
+        accepted_edits = [*accepted_edits[-64:], *draft.edits]
         results.append((citation, draft))
     return results
 

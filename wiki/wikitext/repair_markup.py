@@ -74,7 +74,7 @@ def escape_url(url: str) -> str:
     >>> escape_url("http://a.test/x|y z")
     'http://a.test/x%7Cy%20z'
     """
-    written = _UNSAFE_URL.sub(lambda found: quote(found[0], safe="").replace("~", "%7E").replace("_", "%5F"), url)
+    written = _UNSAFE_URL.sub(lambda match: quote(match[0], safe="").replace("~", "%7E").replace("_", "%5F"), url)
     return "".join(quote(each) if _is_format(each) else each for each in written)
 
 

@@ -271,10 +271,10 @@ def _compile_rules(document: Mapping[str, Any]) -> TemplateRules:
     common = document.get("parameters", {})
     without = _names(document.get("without", ()))
 
-    def by_name(key: str, made: Callable[[Mapping[str, Any]], Any]) -> dict[str, Any]:
+    def by_name(key: str, factory: Callable[[Mapping[str, Any]], Any]) -> dict[str, Any]:
         known: dict[str, Any] = {}
         for entry in document.get(key, ()):
-            known.update(dict.fromkeys(map(fold_name, entry["names"]), made(entry)))
+            known.update(dict.fromkeys(map(fold_name, entry["names"]), factory(entry)))
         return {name: each for name, each in known.items() if name not in without}
 
     return TemplateRules(

@@ -50,8 +50,7 @@ class _TemplateWriter:
     template: TemplateLayout
     known: CitationTemplate
     link: TemplateField  # of the URL
-    # behind which, name, value
-    put_in: list[tuple[TemplateField, str, str]] = field(default_factory=list)
+    put_in: list[tuple[TemplateField, str, str]] = field(default_factory=list)  # field before it, name, value
     values: dict[int, str] = field(default_factory=dict)  # by the start of the field that gets it
     edits: list[SpanEdit] = field(default_factory=list)
 
@@ -61,25 +60,25 @@ class _TemplateWriter:
         filled = [each for each in parameter if each.value]
         if len(filled) > 1 or len({each.name for each in parameter}) < len(parameter):
             raise CannotRepairError(NoRepairReason.DOUBLE)
-        there = filled or parameter[-1:]
-        return there[0] if there else None
+        candidates = filled or parameter[-1:]
+        return candidates[0] if candidates else None
 
     def plain_field(self, role: ParameterRole) -> TemplateField | None:
         """Return the effective parameter as `field_of`; raises also if it holds more than text."""
-        there = self.field_of(role)
-        if there is not None and not there.is_plain:
+        parameter = self.field_of(role)
+        if parameter is not None and not parameter.is_plain:
             raise CannotRepairError(NoRepairReason.COMMENT)
-        return there
+        return parameter
 
     def value_of(self, role: ParameterRole) -> str:
         """Return the value of the role's parameter; empty without one. Raises as `plain_field`."""
-        there = self.plain_field(role)
-        return there.value if there is not None else ""
+        parameter = self.plain_field(role)
+        return parameter.value if parameter is not None else ""
 
     def set(self, role: ParameterRole, value: str, *behind: ParameterRole) -> None:
         """Set the role's parameter; a new one goes behind that of the first role in `behind` that exists, or the link."""
-        there, usual = self.plain_field(role), preferred_parameter(self.known, role)
-        if there is None:
+        parameter, usual = self.plain_field(role), preferred_parameter(self.known, role)
+        if parameter is None:
             if not usual:
                 raise CannotRepairError(NoRepairReason.OTHER_TEMPLATE)
             anchor = next((each for each in map(self.field_of, behind) if each is not None), None)
@@ -90,17 +89,17 @@ class _TemplateWriter:
             self.put_in.append((anchor, usual, value))
             return
         # Obsolete names of the status have other values, too.
-        if role is ParameterRole.STATUS and there.name != usual:
-            self.edits.append(SpanEdit(there.name_span.start, there.name_span.end, usual))
-        self.values[there.start] = value
+        if role is ParameterRole.STATUS and parameter.name != usual:
+            self.edits.append(SpanEdit(parameter.name_span.start, parameter.name_span.end, usual))
+        self.values[parameter.start] = value
 
     def take_out(self, role: ParameterRole) -> None:
         """Remove the role's parameter, with the white space before it."""
-        there = self.plain_field(role)
-        if there is None:
+        parameter = self.plain_field(role)
+        if parameter is None:
             return
-        start = there.start - len(self.template.lead_of(self.template.fields.index(there)))
-        self.edits.append(SpanEdit(start, there.inner.end if there.value else there.value_start, ""))
+        start = parameter.start - len(self.template.lead_of(self.template.fields.index(parameter)))
+        self.edits.append(SpanEdit(start, parameter.inner.end if parameter.value else parameter.value_start, ""))
 
     def all_edits(self) -> list[SpanEdit]:
         """Return all edits; insertions at one place are in the order in which they were requested."""
@@ -117,19 +116,19 @@ class _TemplateWriter:
                 done.append(SpanEdit(at, at, new))
         return done
 
-    def _valued(self, there: TemplateField, value: str, behind: str) -> SpanEdit:
+    def _valued(self, parameter: TemplateField, value: str, behind: str) -> SpanEdit:
         """Return the edit that sets a field's value, in the template's white space, with insertions after it."""
-        if there.value:
-            return SpanEdit(there.inner.start, there.inner.end, value + behind)
-        style = TemplateStyle.of(self.template, there)
+        if parameter.value:
+            return SpanEdit(parameter.inner.start, parameter.inner.end, value + behind)
+        style = TemplateStyle.of(self.template, parameter)
         usual = style.after_equals.strip("\n")
-        inline, newline, _ = self.template.text[there.value_start : there.end].partition("\n")
+        inline, newline, _ = self.template.text[parameter.value_start : parameter.end].partition("\n")
         if newline:
             new = (inline or usual) + value + behind
-            return SpanEdit(there.value_start, there.value_start + len(inline), new)
-        is_last = there.end == self.template.span.end - 2
+            return SpanEdit(parameter.value_start, parameter.value_start + len(inline), new)
+        is_last = parameter.end == self.template.span.end - 2
         after = style.lead if not is_last and not style.lead.strip(" ") else ""
-        return SpanEdit(there.value_start, there.end, usual + value + behind + after)
+        return SpanEdit(parameter.value_start, parameter.end, usual + value + behind + after)
 
 
 def repair_template(page: PageRepairContext, citation: Citation, remedy: LinkRemedy, draft: RepairDraft) -> None:
@@ -164,8 +163,8 @@ def _writer(page: PageRepairContext, citation: Citation) -> _TemplateWriter:
 
 def _revive(writer: _TemplateWriter, remedy: LinkRemedy, draft: RepairDraft) -> None:
     """Remove the bot's own dead mark from a link that works again."""
-    there = writer.field_of(ParameterRole.STATUS)
-    if not remedy.is_ours or _status_meaning(writer, there) in ("", "live"):
+    parameter = writer.field_of(ParameterRole.STATUS)
+    if not remedy.is_ours or _status_meaning(writer, parameter) in ("", "live"):
         return
     if live := _status(writer, "live"):
         writer.set(ParameterRole.STATUS, live)
@@ -176,14 +175,14 @@ def _revive(writer: _TemplateWriter, remedy: LinkRemedy, draft: RepairDraft) -> 
 
 def _repair_dead(writer: _TemplateWriter, citation: Citation, remedy: LinkRemedy, draft: RepairDraft) -> None:
     url, own = citation.url, writer.page.options.own
-    there = assess_copy(writer.value_of(ParameterRole.ARCHIVE_URL), url, remedy, own)
+    existing = assess_copy(writer.value_of(ParameterRole.ARCHIVE_URL), url, remedy, own)
     # The archive's address in place of the link, if any.
     value = writer.link.value if writer.link.is_plain else ""
     assessment = assess_copy(value, value, LinkRemedy(LinkCondition.DEAD), own).archive
     in_place = assess_copy(value if assessment and assessment.is_known else "", url, remedy, own)
     copy = usable_copy(remedy.copy, url, own)
-    if there.worth is CopyWorth.GOOD:
-        _keep_copy(writer, there, in_place, url, draft)
+    if existing.worth is CopyWorth.GOOD:
+        _keep_copy(writer, existing, in_place, url, draft)
     elif in_place.worth is CopyWorth.GOOD and (copy is None or _day(in_place) is not None):
         # Move the archive URL to its parameter, and restore the original URL (B04, B15).
         moved = in_place.archive
@@ -194,7 +193,7 @@ def _repair_dead(writer: _TemplateWriter, citation: Citation, remedy: LinkRemedy
         _put_copy(writer, ArchivedCopy(address, moved.timestamp), ExistingCopy(CopyWorth.NONE, ""), draft)
         draft.kind = RepairKind.MOVED
     elif copy is not None:
-        _put_copy(writer, copy, there, draft)
+        _put_copy(writer, copy, existing, draft)
         if in_place.worth is not CopyWorth.NONE:
             writer.set(ParameterRole.URL, safe_url(url))
             draft.kind = RepairKind.MOVED
@@ -207,37 +206,37 @@ def _repair_dead(writer: _TemplateWriter, citation: Citation, remedy: LinkRemedy
             draft.note(RepairKind.TAGGED)
         return
     _mark(writer, "usurped" if remedy.condition is LinkCondition.USURPED else "dead", draft)
-    if there.worth is CopyWorth.GOOD and draft.kind is not None:
-        _correct_date(writer, there)
+    if existing.worth is CopyWorth.GOOD and draft.kind is not None:
+        _correct_date(writer, existing)
 
 
 def _keep_copy(
-    writer: _TemplateWriter, there: ExistingCopy, in_place: ExistingCopy, url: str, draft: RepairDraft
+    writer: _TemplateWriter, existing: ExistingCopy, in_place: ExistingCopy, url: str, draft: RepairDraft
 ) -> None:
     """Keep a good copy: use https, add its date, restore the original URL."""
     if in_place.worth is not CopyWorth.NONE:
         writer.set(ParameterRole.URL, safe_url(url))
         draft.note(RepairKind.MOVED)
-    if there.secure != there.address:
-        writer.set(ParameterRole.ARCHIVE_URL, there.secure)
+    if existing.secure != existing.address:
+        writer.set(ParameterRole.ARCHIVE_URL, existing.secure)
         draft.note(RepairKind.TIDIED)
-    draft.archive_url = there.secure
-    if there.archive is None or _day(there) is None:
+    draft.archive_url = existing.secure
+    if existing.archive is None or _day(existing) is None:
         return
     if not writer.value_of(ParameterRole.ARCHIVE_DATE):
-        _put_date(writer, there.archive.timestamp)
+        _put_date(writer, existing.archive.timestamp)
         draft.note(RepairKind.TIDIED)
 
 
-def _day(there: ExistingCopy) -> date | None:
-    return day_of_stamp(there.archive.timestamp) if there.archive is not None else None
+def _day(existing: ExistingCopy) -> date | None:
+    return day_of_stamp(existing.archive.timestamp) if existing.archive is not None else None
 
 
-def _put_copy(writer: _TemplateWriter, copy: ArchivedCopy, there: ExistingCopy, draft: RepairDraft) -> None:
+def _put_copy(writer: _TemplateWriter, copy: ArchivedCopy, existing: ExistingCopy, draft: RepairDraft) -> None:
     writer.set(ParameterRole.ARCHIVE_URL, copy.address)
     _put_date(writer, copy.timestamp)
     draft.archive_url = copy.address
-    draft.note(RepairKind.REPLACED if there.worth is CopyWorth.BAD else RepairKind.ARCHIVED)
+    draft.note(RepairKind.REPLACED if existing.worth is CopyWorth.BAD else RepairKind.ARCHIVED)
 
 
 def _put_date(writer: _TemplateWriter, stamp: str) -> None:
@@ -252,15 +251,15 @@ def _put_date(writer: _TemplateWriter, stamp: str) -> None:
     writer.set(ParameterRole.ARCHIVE_DATE, format_day(day, style, writer.page.language), ParameterRole.ARCHIVE_URL)
 
 
-def _correct_date(writer: _TemplateWriter, there: ExistingCopy) -> None:
+def _correct_date(writer: _TemplateWriter, existing: ExistingCopy) -> None:
     """Correct the archive date of a kept copy where its address contradicts it (B15), never as the only change.
 
     A shorter timestamp requests the nearest copy of any day, and one in the archive's local time may match two days.
     """
     date_text = writer.value_of(ParameterRole.ARCHIVE_DATE)
-    style, day = date_style(date_text), _day(there)
-    copy = there.archive
-    digits = _NO_DIGITS.sub("", there.address)
+    style, day = date_style(date_text), _day(existing)
+    copy = existing.archive
+    digits = _NO_DIGITS.sub("", existing.address)
     is_exact = copy is not None and copy.is_known and copy.timestamp in digits
     named = read_date(date_text, today=date.max - timedelta(days=1), first=date.min)
     if is_exact and style is not None and day is not None and named not in (None, day):
@@ -280,17 +279,17 @@ def _mark(writer: _TemplateWriter, status: str, draft: RepairDraft) -> None:
     new = _status(writer, status)
     if not new:
         return
-    there = writer.plain_field(ParameterRole.STATUS)
-    meaning = _status_meaning(writer, there)
-    is_silent = there is None or not there.value
+    parameter = writer.plain_field(ParameterRole.STATUS)
+    meaning = _status_meaning(writer, parameter)
+    is_silent = parameter is None or not parameter.value
     is_written = draft.kind not in (None, RepairKind.TIDIED)
     if is_silent and status == "dead" and not is_written and not writer.page.is_said_alone:
         return
-    is_worse = status == "usurped" and meaning == "dead" and there is not None and there.value != new
+    is_worse = status == "usurped" and meaning == "dead" and parameter is not None and parameter.value != new
     if meaning in ("", "live") or is_worse:
         writer.set(ParameterRole.STATUS, new, ParameterRole.ARCHIVE_DATE, ParameterRole.ARCHIVE_URL)
         draft.note(RepairKind.MARKED)
 
 
-def _status_meaning(writer: _TemplateWriter, there: TemplateField | None) -> str:
-    return status_meaning(writer.page.rules, there.name, there.value) if there is not None else ""
+def _status_meaning(writer: _TemplateWriter, parameter: TemplateField | None) -> str:
+    return status_meaning(writer.page.rules, parameter.name, parameter.value) if parameter is not None else ""

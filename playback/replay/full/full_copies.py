@@ -234,9 +234,9 @@ class FullCopyServer:
         if part.sent is not None:
             stored = ((each, self._context.archive.request(each, limit=_LONGEST_BODY)) for each in answers)
             sent = (
-                (each, full_gate.BodyRequest(found[0], full_gate.body_parameters(*found[1:])))
-                for each, found in stored
-                if found is not None
+                (each, full_gate.BodyRequest(request[0], full_gate.body_parameters(*request[1:])))
+                for each, request in stored
+                if request is not None
             )
             best = full_gate.match_body(part.sent, sent)
         elif best is None and part.request.destination not in {"", *_FRAMES}:  # no other document

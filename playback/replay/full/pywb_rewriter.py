@@ -33,8 +33,8 @@ class PywbUrlRewriter(UrlRewriter):  # type: ignore[misc]
         """Return the address in the archive."""
         if url.startswith("//"):
             url = f"{self.wburl.url.partition(':')[0]}:{url}"
-        made: str = super().rewrite(url, mod, force_abs)
-        return made
+        rewritten: str = super().rewrite(url, mod, force_abs)
+        return rewritten
 
     def _create_rebased_rewriter(self, new_wburl: Any, prefix: str) -> "PywbUrlRewriter":
         return PywbUrlRewriter(new_wburl, prefix)
@@ -90,8 +90,8 @@ class PywbPageRewriter(HTMLRewriter):  # type: ignore[misc]
             if self._script == "module":
                 return text_rewriter.rewrite_module(script_content, urls, text_rewriter.MODULE_PATH)
             script_content = text_rewriter.share_declarations(script_content)
-        made: str = super()._rewrite_script(text_rewriter.rewrite_dynamic_imports(script_content, "null"), inline_attr)
-        return made
+        code: str = super()._rewrite_script(text_rewriter.rewrite_dynamic_imports(script_content, "null"), inline_attr)
+        return code
 
 
 class PywbRewriter(DefaultRewriter):  # type: ignore[misc]

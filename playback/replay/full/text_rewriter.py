@@ -155,16 +155,16 @@ def rewrite_import_map(text: str, rewrite: Rewrite) -> str:
         return text
     if not isinstance(parsed, dict):
         return text
-    made: dict[str, Any] = dict(parsed)
+    import_map: dict[str, Any] = dict(parsed)
     if isinstance(parsed.get("imports"), dict):
-        made["imports"] = _map(parsed["imports"], rewrite)
+        import_map["imports"] = _map(parsed["imports"], rewrite)
     if isinstance(parsed.get("scopes"), dict):
-        made["scopes"] = {
+        import_map["scopes"] = {
             rewrite(scope): _map(imports, rewrite) if isinstance(imports, dict) else imports
             for scope, imports in parsed["scopes"].items()
         }
     # It is inside a script element, which its content must not end.
-    return json.dumps(made).replace("<", "\\u003c")
+    return json.dumps(import_map).replace("<", "\\u003c")
 
 
 def script_addresses(urls: Any) -> Rewrite:
@@ -267,14 +267,14 @@ def rewrite(job: RewriteJob) -> bytes:
         return rewrite_module(job.body, script_addresses(urls), MODULE_PATH).encode("latin-1")
     if media_type in SCRIPT_TYPES:
         body = share_declarations(rewrite_dynamic_imports(job.body, "null")).encode("latin-1")
-    _, made, _ = _rewriter()(
+    _, chunks, _ = _rewriter()(
         _RewriterRecord(job.content_type, body),
         urls,
         None,
         head_insert_func=lambda *_: head_insert(job),
         cdx={"url": job.url, "urlkey": "", "timestamp": job.timestamp},
     )
-    return b"".join(made)
+    return b"".join(chunks)
 
 
 def head_insert(job: RewriteJob) -> str:

@@ -56,20 +56,20 @@ def split_rules(text: str) -> Iterator[str]:
         return
     start, open_marks = 0, list[str]()
     for mark in _MARK.finditer(text):
-        what = mark[0]
-        if len(what) > 1 and what != "/*":
+        symbol = mark[0]
+        if len(symbol) > 1 and symbol != "/*":
             continue
-        if what in "\"'" or what == "/*":  # does not end
+        if symbol in "\"'" or symbol == "/*":  # does not end
             break
-        if what in "({[":
-            open_marks.append(what)
+        if symbol in "({[":
+            open_marks.append(symbol)
             continue
-        if what == ";":
+        if symbol == ";":
             ends = not open_marks and _AT_RULE.match(text, start) is not None
-        elif not open_marks or open_marks.pop() != _CLOSERS[what]:
+        elif not open_marks or open_marks.pop() != _CLOSERS[symbol]:
             break
         else:
-            ends = what == "}" and not open_marks
+            ends = symbol == "}" and not open_marks
         if ends:
             yield text[start : mark.end()]
             start = mark.end()

@@ -269,19 +269,19 @@ class _AttributeFilter:
             if self.is_settling:
                 return value if value in self._made else None
             if name == "style":
-                made = self._style(value)
+                filtered = self._style(value)
             elif name == "srcset":
                 candidate = _CANDIDATE.fullmatch(value)
                 address = self._image(candidate[1]) if candidate else None
-                made = f"{address} {candidate[2]}" if candidate and address else ""
+                filtered = f"{address} {candidate[2]}" if candidate and address else ""
             elif name == "href":
-                made = self._link(value) or ""
+                filtered = self._link(value) or ""
             else:
                 is_media = name == "src" and tag in _PLAYERS
-                made = (self._media(value) if is_media else self._image(value)) or ""
-            if made:
-                self._made.add(made)
-            return made or None
+                filtered = (self._media(value) if is_media else self._image(value)) or ""
+            if filtered:
+                self._made.add(filtered)
+            return filtered or None
         if name == "data-weboid-host":  # by which rules of a shadow tree find it
             return value if value.isdecimal() else None
         if name in _BARE_MARKS:

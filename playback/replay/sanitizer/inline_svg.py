@@ -84,8 +84,8 @@ class InlineDrawings:
                 self._known[key] = ""
         if not self._known[key]:
             return None
-        kept = {"class", "id", "width", "height", "title", "role", "hidden"}
-        image = {key: value for key, value in attributes.items() if key in kept or key.startswith(("aria-", "data-"))}
+        names = {"class", "id", "width", "height", "title", "role", "hidden"}
+        image = {key: value for key, value in attributes.items() if key in names or key.startswith(("aria-", "data-"))}
         style = "".join(f"{name}:{value};" for name, value in look.items() if name not in _PAINT)
         own = attributes.get("style", "").rstrip("; \n")
         return image | {"style": f"{own};{style}" if own else style, "src": self._known[key]}

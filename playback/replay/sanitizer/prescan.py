@@ -352,8 +352,8 @@ class _DocumentScanner:
         name = self._text[start + 1 : start + 6].lower()
         close = _PLAYER_ENDS[name].search(self._text, end, end + _LONGEST_PLAYER)
         inside = self._text[end : close.start()] if close else ""
-        kept = () if self._has_written else ("src", "poster")
-        written = {WRITTEN + key: attributes[key] for key in kept if key in attributes}
+        names = () if self._has_written else ("src", "poster")
+        written = {WRITTEN + key: attributes[key] for key in names if key in attributes}
         source = attributes.get("data-weboid-src") or attributes.get("src")
         if not source and (first := _SOURCE.search(inside)):
             source = _attributes(inside, first.end())[0].get("src")

@@ -93,10 +93,10 @@ def draw(
     if colour and _COLOUR.fullmatch(colour):
         root.set("color", colour)
     try:
-        made: bytes = resvg_py.svg_to_bytes(svg_string=ElementTree.tostring(root, encoding="unicode"), **_typefaces())
+        png: bytes = resvg_py.svg_to_bytes(svg_string=ElementTree.tostring(root, encoding="unicode"), **_typefaces())
     except ValueError as error:
         raise PermanentError("A drawing that cannot be drawn.") from error
-    return made
+    return png
 
 
 @cache

@@ -18,7 +18,7 @@ from links.check_history import date_of
 from links.registry.lookups import CopyFacts
 from links.rules.link_class import LinkClass
 from playback.url_paths import Memento, MementoModifier, escape_url, memento_path, page_path
-from playback.web.cached_links.cached_request import AskedUrl
+from playback.web.cached_links.cached_request import RequestedUrl
 from playback.web.copy_lookup import CopyObstacle, CopyOffer, UrlQueueState, UrlQueueStatus
 from playback.web.i18n import day as day_words
 from playback.web.i18n import moment_of, noop, number, page_language, translate
@@ -44,7 +44,7 @@ class CopyState(StrEnum):
 class LinkEvidence:
     """Input for the answer about one URL."""
 
-    asked: AskedUrl
+    requested: RequestedUrl
     offer: CopyOffer | None = None  # result of the captures index; None: never captured
     link: LinkRecord | None = None  # record of the registry; None when not disclosed to the caller
     elsewhere: CopyFacts | None = None  # copy in another archive, to be offered
@@ -117,17 +117,17 @@ class AnswerOrigins:
 
 def answer_link(facts: LinkEvidence, leading: AnswerOrigins) -> CachedLink:
     """Return the answer in the request's language."""
-    text, spelled, fragment = facts.asked.text, facts.asked.spelled, facts.asked.fragment
+    text, spelled, fragment = facts.requested.text, facts.requested.spelled, facts.requested.fragment
     if spelled is None:
         words = capitalize_title(_never_words(facts.never))
         return CachedLink(url=text, answer=CopyState.NONE, words=words)
     offer, elsewhere = facts.offer, facts.elsewhere
     answer = CopyState.COPY
-    found: dict[str, Any]
+    fields: dict[str, Any]
     if offer is not None and offer.page is not None:
         page = offer.page
         words = _copy_words(page.captured_at.date())
-        found = {
+        fields = {
             "href": leading.page(page, fragment),
             "copy": leading.memento(page, fragment),
             "date": page.captured_at,
@@ -146,20 +146,20 @@ def answer_link(facts: LinkEvidence, leading: AnswerOrigins) -> CachedLink:
             else translate("copy of %(day)s in %(archive)s", day=day_words(date), archive=name)
         )
         address, service = elsewhere.address, elsewhere.service
-        found = {"href": address, "copy": address, "date": date, "service": service}
+        fields = {"href": address, "copy": address, "date": date, "service": service}
     else:
         answer, words = _without_copy(facts)
-        found = {}
+        fields = {}
         if answer is not CopyState.NONE:
-            found["href"] = leading.newest(spelled.fetch)
+            fields["href"] = leading.newest(spelled.fetch)
         elif facts.never is None and (offer is None or offer.bar is None):
-            found["is_new"] = True
+            fields["is_new"] = True
         if answer is CopyState.QUEUED and facts.standing is not None and facts.standing.attempts:
-            found["next_at"] = facts.standing.until
+            fields["next_at"] = facts.standing.until
     words = _words(facts, words)
     link = facts.link
     if link is not None:
-        found |= {
+        fields |= {
             "state": link.state.name.lower(),
             "group": link.group.value,
             "is_dead": facts.is_dead,
@@ -169,8 +169,8 @@ def answer_link(facts: LinkEvidence, leading: AnswerOrigins) -> CachedLink:
             "spelling": link.spelling or link.url,
         }
     label = _DEAD if facts.is_dead and answer is CopyState.COPY else _LABELS.get(answer)
-    found["label"] = translate(label) if label else ""
-    return CachedLink(url=text, answer=answer, words=words, **found)
+    fields["label"] = translate(label) if label else ""
+    return CachedLink(url=text, answer=answer, words=words, **fields)
 
 
 def _per_language(make: Callable[..., str]) -> Callable[..., str]:
@@ -288,12 +288,12 @@ def _never_words(sort: LinkClass | None) -> str:
     return translate(_NEVER[sort]) if sort in _NEVER else ""
 
 
-def _words(facts: LinkEvidence, what: str) -> str:
+def _words(facts: LinkEvidence, copy_words: str) -> str:
     """Return the text: notable link state, state of the copy, and an unusual media type."""
     link = facts.link
     if link is None:
-        return capitalize_title(what)
-    parts = [what] if what else []
+        return capitalize_title(copy_words)
+    parts = [copy_words] if copy_words else []
     if link.mime:
         sized = noop("the link leads to a file (%(type)s, %(kib)s KiB)")
         parts.append(
@@ -303,8 +303,8 @@ def _words(facts: LinkEvidence, what: str) -> str:
         )
     if link.group in _SHOWN_GROUPS or link.is_unreachable:
         known = replace(link, url="", spelling="", fails=0, checked_day=None, mime="", kib=None)
-        how = _standing(known)
-        return translate("%(how)s; %(what)s", how=how, what="; ".join(parts)) if parts else how
+        link_words = _standing(known)
+        return translate("%(how)s; %(what)s", how=link_words, what="; ".join(parts)) if parts else link_words
     return capitalize_title("; ".join(parts))
 
 

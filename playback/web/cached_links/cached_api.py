@@ -94,14 +94,14 @@ class LinkEvidenceReader:
     def find(self, question: CachedQuestion, *, is_internal: bool = False) -> LinkFindings:
         """Return the evidence for each URL; link states of the whole farm for internal callers only (W20)."""
         known, has_registry = _tried("registry", partial(self._known, question, is_internal=is_internal), _NOTHING)
-        asked = [(place, each.spelled) for place, each in enumerate(question.urls) if each.spelled]
-        spelled, nothing = [each for _, each in asked], list[CopyOffer | None]([None] * len(asked))
-        found, has_index = _tried("index", partial(self._offering.of, spelled, known.until_ms), nothing)
-        offers = {place: offer for (place, _), offer in zip(asked, found, strict=True) if offer is not None}
+        spellings = [(place, each.spelled) for place, each in enumerate(question.urls) if each.spelled]
+        spelled, nothing = [each for _, each in spellings], list[CopyOffer | None]([None] * len(spellings))
+        copy_offers, has_index = _tried("index", partial(self._offering.of, spelled, known.until_ms), nothing)
+        offers = {place: offer for (place, _), offer in zip(spellings, copy_offers, strict=True) if offer is not None}
         # The queue tells of URLs without a copy.
         left = [
             text
-            for place, each in asked
+            for place, each in spellings
             if place not in offers or offers[place].page is None
             for text in (each.fetch, each.identity)
         ]
@@ -142,9 +142,9 @@ class LinkEvidenceReader:
         except TransientError as error:
             _LOG.warning("front.registry_unavailable: %s", error)
             return facts
-        sorted_links = {each.asked.text: classify_link(each.asked.text, rules) for each in unknown}
+        sorted_links = {each.requested.text: classify_link(each.requested.text, rules) for each in unknown}
         never = {text: link.sort for text, link in sorted_links.items() if not link.is_watched}
-        return [replace(each, never=never.get(each.asked.text)) if _is_unknown(each) else each for each in facts]
+        return [replace(each, never=never.get(each.requested.text)) if _is_unknown(each) else each for each in facts]
 
     def _known(self, question: CachedQuestion, *, is_internal: bool) -> _RegistryFacts:
         """Return the registry's result; empty without a registry."""
@@ -217,8 +217,8 @@ _ADDRESS = re.compile(r"\s*(?:[a-z][a-z0-9+.-]*:|[/\\]{2})", re.IGNORECASE)
 
 def _is_unknown(facts: LinkEvidence) -> bool:
     """Return True for a valid URL, not an archive's, without any evidence."""
-    if facts.asked.spelled is None:
-        return _ADDRESS.match(facts.asked.text) is not None and not facts.asked.is_copy
+    if facts.requested.spelled is None:
+        return _ADDRESS.match(facts.requested.text) is not None and not facts.requested.is_copy
     return not (facts.offer or facts.link or facts.elsewhere or facts.wanted_at or facts.standing)
 
 
@@ -304,14 +304,14 @@ class CachedLinks:
         # One was counted when the request arrived.
         self._limiter.charge(request, (len(question.urls) - 1) / _URLS_A_TOKEN)
         set_language(question.language)
-        found = self._finder.find(question, is_internal=self._limiter.is_internal(request))
+        findings = self._finder.find(question, is_internal=self._limiter.is_internal(request))
         leading = AnswerOrigins(
             front + page_language.get().prefix, self._context.replay_origin, self._in_addresses(question.wiki)
         )
-        links = [answer_link(facts, leading) for facts in found.facts]
-        page, about = found.page, None
+        links = [answer_link(facts, leading) for facts in findings.facts]
+        page, page_record = findings.page, None
         if page is not None:
-            about = {
+            page_record = {
                 "is_observed": page.is_observed,
                 "links_read": date_of(page.listed_day).isoformat() if page.listed_day is not None else None,
                 "revision": page.revision,
@@ -320,9 +320,9 @@ class CachedLinks:
             }
         data: Data = {
             "wiki": str(question.wiki) if question.wiki else None,
-            "fresh_s": max_age_s(links, self._context.clock.now(), is_watched=found.is_watched),
-            "is_whole": found.is_whole,
-            "page": about,
+            "fresh_s": max_age_s(links, self._context.clock.now(), is_watched=findings.is_watched),
+            "is_whole": findings.is_whole,
+            "page": page_record,
             "links": [link.data for link in links],
         }
         noting = None

@@ -33,7 +33,7 @@ _ARCHIVES = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class AskedUrl:
+class RequestedUrl:
     """URL of a request."""
 
     text: str
@@ -47,7 +47,7 @@ class CachedQuestion:
     """Parsed request."""
 
     wiki: WikiName | None  # the page's wiki; None when not given: then no link state is disclosed
-    urls: tuple[AskedUrl, ...]  # in the order of the request
+    urls: tuple[RequestedUrl, ...]  # in the order of the request
     language: str = ""  # of the texts; empty: negotiated
     page_id: int = 0  # the wiki's number of the page that contains them; 0 when not given (W20)
 
@@ -80,33 +80,33 @@ def parse_cached(body: bytes, *, own: tuple[str, ...] = ()) -> CachedQuestion:
     base = re.split("[-_]", language.lower(), maxsplit=1)[0]
     return CachedQuestion(
         parse_wiki(wiki) if wiki else None,
-        tuple(asked_url(each, own) for each in urls),
+        tuple(requested_url(each, own) for each in urls),
         base if base in languages() else "",
         page_id,
     )
 
 
-def asked_url(text: str, own: tuple[str, ...] = ()) -> AskedUrl:
+def requested_url(text: str, own: tuple[str, ...] = ()) -> RequestedUrl:
     """Parse the URL for look-up.
 
-    >>> asked_url("//Example.org/%7Ea#top").spelled.identity
+    >>> requested_url("//Example.org/%7Ea#top").spelled.identity
     'https://example.org/~a'
-    >>> [asked_url(text).spelled for text in ("/wiki/A", "javascript:alert(1)", "#top", "")]
+    >>> [requested_url(text).spelled for text in ("/wiki/A", "javascript:alert(1)", "#top", "")]
     [None, None, None, None]
     """
     stripped = text.strip(_SPACE)
     if len(stripped) > _LONGEST_URL or not _WEB.match(stripped):
-        return AskedUrl(text)
+        return RequestedUrl(text)
     try:
         spelled = UrlSpellings.of(stripped)
     except BadUrlError:
-        return AskedUrl(text)
+        return RequestedUrl(text)
     if is_copy(spelled.fetch, own):
-        return AskedUrl(text, is_copy=True)
+        return RequestedUrl(text, is_copy=True)
     fragment = "" if "#" in spelled.fetch else stripped.partition("#")[2]
     if not fragment or len(fragment) > _LONGEST_FRAGMENT:
-        return AskedUrl(text, spelled)
-    return AskedUrl(text, spelled, "#" + quote(fragment, safe=_FRAGMENT_SAFE, errors="replace"))
+        return RequestedUrl(text, spelled)
+    return RequestedUrl(text, spelled, "#" + quote(fragment, safe=_FRAGMENT_SAFE, errors="replace"))
 
 
 def is_copy(url: str, own: tuple[str, ...] = ()) -> bool:

@@ -129,20 +129,20 @@ def list_data(wiki: WikiName, kind: WikiListKind, listed: WikiListPart) -> Data:
     }
 
 
-def links_data(question: WikiQuestion, found: FoundLinks, origin: str) -> Data:
+def links_data(question: WikiQuestion, part: FoundLinks, origin: str) -> Data:
     """Convert a part of a wiki's links to JSON-compatible data, each with its page."""
     return {
         "wiki": str(question.wiki),
-        "as_of": date_of(found.day).isoformat(),
+        "as_of": date_of(part.day).isoformat(),
         "links": [
             {
                 "page": _ref(each.page),
                 "page_has_it_since": date_of(each.first_day).isoformat(),
-                **select_fields(_link(each.link, found.day, origin), question.fields),
+                **select_fields(_link(each.link, part.day, origin), question.fields),
             }
-            for each in found.links
+            for each in part.links
         ],
-        "after": found.after or None,
+        "after": part.after or None,
     }
 
 
@@ -162,8 +162,8 @@ def xml_text(text: str) -> str:
 
 def as_xml(root: str, data: Mapping[str, Any]) -> bytes:
     """Encode the data as XML: one element for each name; unknown values are omitted."""
-    found: bytes = ET.tostring(_element(root, data), encoding="utf-8", xml_declaration=True)
-    return found
+    document: bytes = ET.tostring(_element(root, data), encoding="utf-8", xml_declaration=True)
+    return document
 
 
 def as_javascript(problems: Sequence[Data], origin: str) -> bytes:
@@ -190,16 +190,16 @@ def select_fields(link: Data, fields: Fields) -> Data:
 
 
 def _element(name: str, value: object) -> ET.Element:
-    made = ET.Element(name)
+    element = ET.Element(name)
     if isinstance(value, Mapping):
         for key, each in value.items():
             if each is not None:
-                made.append(_element(key, each))
+                element.append(_element(key, each))
     elif isinstance(value, Sequence) and not isinstance(value, str):
         for each in value:
-            made.append(_element(_ITEMS[name], each))
+            element.append(_element(_ITEMS[name], each))
     elif isinstance(value, bool):
-        made.text = "true" if value else "false"
+        element.text = "true" if value else "false"
     else:
-        made.text = xml_text(str(value))
-    return made
+        element.text = xml_text(str(value))
+    return element

@@ -145,8 +145,8 @@ class RegistryApi:
         """Return a part of a wiki's links, by state or changed since a day."""
         question = parse_wiki_question(request.query_params)
         set_language(parse_language(request.query_params.get("lang", "")))
-        found = self._service.links(question, is_internal=self._limiter.is_internal(request))
-        data = answer_formats.links_data(question, found, self._context.origin)
+        part = self._service.links(question, is_internal=self._limiter.is_internal(request))
+        data = answer_formats.links_data(question, part, self._context.origin)
         return Response(answer_formats.as_json(data), media_type=_TYPES[AnswerFormat.JSON])
 
     def normal(self, request: Request) -> Response:

@@ -50,17 +50,17 @@ class FormTokens:
 
     def make(self, purpose: str, addresses: str, now: float) -> str:
         """Create a token for a form with that purpose and address range."""
-        made, nonce = int(now), secrets.token_hex(8)
-        return f"{made}.{nonce}.{self._digest(made, nonce, addresses, purpose)}"
+        issued_at, nonce = int(now), secrets.token_hex(8)
+        return f"{issued_at}.{nonce}.{self._digest(issued_at, nonce, addresses, purpose)}"
 
     def holds(self, token: str, purpose: str, addresses: str, now: float) -> bool:
         """Return True when the token is valid for purpose and addresses, and not expired."""
-        made, _, rest = token.partition(".")
+        issued_at, _, rest = token.partition(".")
         nonce, _, digest = rest.partition(".")
-        is_plain = token.isascii() and made.isdigit() and len(made) < 12
-        if not is_plain or not 0 <= now - int(made) <= TOKEN_S:
+        is_plain = token.isascii() and issued_at.isdigit() and len(issued_at) < 12
+        if not is_plain or not 0 <= now - int(issued_at) <= TOKEN_S:
             return False
-        return hmac.compare_digest(digest, self._digest(int(made), nonce, addresses, purpose))
+        return hmac.compare_digest(digest, self._digest(int(issued_at), nonce, addresses, purpose))
 
     def take(self, token: str, purpose: str, addresses: str, now: float) -> bool:
         """Return True when the token is valid and was not taken before."""
@@ -74,8 +74,8 @@ class FormTokens:
                 self._used.popitem(last=False)
         return True
 
-    def _digest(self, made: int, nonce: str, addresses: str, purpose: str) -> str:
-        return self._reporters.digest("form", f"{made}\n{nonce}\n{addresses}\n{purpose}").hex()
+    def _digest(self, issued_at: int, nonce: str, addresses: str, purpose: str) -> str:
+        return self._reporters.digest("form", f"{issued_at}\n{nonce}\n{addresses}\n{purpose}").hex()
 
 
 def check_sender(request: Request, origin: str) -> None:
@@ -215,12 +215,12 @@ def parse_namespaces(text: str) -> tuple[int, ...] | None:
     """
     if text.strip().lower() == "content":
         return None
-    found = []
+    namespaces = []
     for each in re.split(r"[|,\s]+", text.strip()) if text.strip() else ():
         if not each.removeprefix("-").isdecimal() or len(each) > 6 or not each.isascii():
             raise InputError(noop("Namespaces are numbers, such as 0 for articles, or “content” for the watched ones."))
-        found.append(int(each))
-    return tuple(dict.fromkeys(found[:50]))
+        namespaces.append(int(each))
+    return tuple(dict.fromkeys(namespaces[:50]))
 
 
 def parse_filter(text: str) -> frozenset[Group]:

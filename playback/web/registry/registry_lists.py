@@ -63,19 +63,19 @@ def read_list(
         if len(below) > MOST_BELOW:
             raise InputError(noop("The pattern matches too many links. Enter a longer path."))
         only = [each.id for each in below]
-    found: list[tuple[registry_values.PageReference, int]] = []
+    entries: list[tuple[registry_values.PageReference, int]] = []
     for _ in range(ROUNDS):
         last = connection.scalar(last_of_round(row.id, after))
-        query = count_findings(kind, row.id, after, last, only).limit(LIST_SIZE + 1 - len(found))
-        found += [
+        query = count_findings(kind, row.id, after, last, only).limit(LIST_SIZE + 1 - len(entries))
+        entries += [
             (ref_of(row, each.page_id, each.title, each.namespace), each.links) for each in connection.execute(query)
         ]
-        if len(found) > LIST_SIZE:
-            return registry_values.WikiListPart(tuple(found[:LIST_SIZE]), found[LIST_SIZE - 1][0].page_id)
+        if len(entries) > LIST_SIZE:
+            return registry_values.WikiListPart(tuple(entries[:LIST_SIZE]), entries[LIST_SIZE - 1][0].page_id)
         if last is None:
-            return registry_values.WikiListPart(tuple(found), None)
+            return registry_values.WikiListPart(tuple(entries), None)
         after = last
-    return registry_values.WikiListPart(tuple(found), after, is_whole=False)
+    return registry_values.WikiListPart(tuple(entries), after, is_whole=False)
 
 
 def last_of_round(wiki_id: int, after: int) -> Select[Any]:
@@ -156,11 +156,11 @@ def find_by_pattern(connection: Connection, reading: RegistryReader, question: P
             namespaces = observed_namespaces(row)
     states = frozenset(state for group in question.groups for state in STATES[group])
     wanted = LinkQuery(wiki_id, namespaces or () if wiki_id is not None else (), states)
-    found = search_links(connection, question.pattern, wanted, limit=MOST_FOUND_LINKS, after=question.after)
-    ids = [each.url_id for each in found.links]
+    matches = search_links(connection, question.pattern, wanted, limit=MOST_FOUND_LINKS, after=question.after)
+    ids = [each.url_id for each in matches.links]
     links = reading.links(ids if wiki_id is not None else reading.disclosed(ids))
     uses = []
-    for each in found.links:
+    for each in matches.links:
         # Pages are included for the requested wiki only (W24).
         has_pages = wiki_id is not None
         refs = tuple(
@@ -171,7 +171,7 @@ def find_by_pattern(connection: Connection, reading: RegistryReader, question: P
         )
         if each.url_id in links:
             uses.append(FoundUse(links[each.url_id], refs, has_pages and each.more_pages))
-    return PatternFound(tuple(uses), found.after)
+    return PatternFound(tuple(uses), matches.after)
 
 
 def exclusions_for(reading: RegistryReader, question: PatternQuestion) -> list[str] | None:
@@ -183,12 +183,12 @@ def exclusions_for(reading: RegistryReader, question: PatternQuestion) -> list[s
         if wiki is None:
             return None
         wikis = [wiki]
-    found = [
+    entries = [
         entry.text
         for each in wikis
         for entry in exclusions_of(json.loads(each.settings or "{}")).meeting(question.pattern)
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(entries))
 
 
 LINKS_PER_PART = 100  # links of one answer
@@ -262,16 +262,16 @@ def find_links(reading: RegistryReader, question: WikiQuestion) -> FoundLinks:
     limit = MOST_LINKS_SCANNED if question.since_day is not None else LINKS_PER_PART
     uses = links_of_wiki(reading.reader, wiki, limit=limit, after=question.after, states=question.states)
     links = reading.links(list(dict.fromkeys(use.url_id for use in uses)))
-    found: list[LinkOfPage] = []
+    page_links: list[LinkOfPage] = []
     last = None
     for use in uses:
-        if len(found) == LINKS_PER_PART:
+        if len(page_links) == LINKS_PER_PART:
             break
         last = use
         link = replace(links[use.url_id], spelling=use.spelling)
         if question.since_day is None or max(use.first_day, link.since_day or 0) >= question.since_day:
             page = ref_of(wiki, use.page.page_id, use.page.title, use.page.namespace)
-            found.append(LinkOfPage(page, link, use.first_day))
+            page_links.append(LinkOfPage(page, link, use.first_day))
     is_end = last is None or (last is uses[-1] and len(uses) < limit)
     after = "" if is_end or last is None else f"{last.page.id}-{last.url_id}"
-    return FoundLinks(tuple(found), after, reading.day)
+    return FoundLinks(tuple(page_links), after, reading.day)

@@ -68,12 +68,12 @@ class RegistryPages:
             "pattern": (form.pattern, self._pattern_answer),
             "page": (form.title or form.curid, self._page_answer),
         }
-        asked = next((name for name, (text, _) in asks.items() if text.strip()), "")
-        if not asked and "scope" in request.query_params:  # the button was pressed on empty fields
+        part = next((name for name, (text, _) in asks.items() if text.strip()), "")
+        if not part and "scope" in request.query_params:  # the button was pressed on empty fields
             return self._rendered(form, 400, error=translate("Enter the title or the ID of a page."))
-        if not asked:
+        if not part:
             return self._answer_or_error(request, form, lambda _, empty: self._rendered(empty), "page")
-        return self._answer_or_error(request, form, asks[asked][1], asked)
+        return self._answer_or_error(request, form, asks[part][1], part)
 
     def lists(self, request: Request) -> Response:
         """Return a part of a wiki's list (W05)."""
@@ -144,14 +144,14 @@ class RegistryPages:
             return self._rendered(form, is_prefilled=True)
         self._limiter.count(request, is_form=True)
         is_internal = self._limiter.is_internal(request)
-        found = self._service.search(question, is_internal=is_internal)
+        matches = self._service.search(question, is_internal=is_internal)
         names = ("pattern", "dbname", "namespace", "status", "stamp")
-        further = {**{name: getattr(form, name) for name in names}, "after": found.after}
+        further = {**{name: getattr(form, name) for name in names}, "after": matches.after}
         return self._rendered(
             form,
-            found=found,
+            found=matches,
             warnings=self._service.kept_out(question, is_internal=is_internal) or [],
-            more=path_with_query(localized_path(FORM_PATH), further) if found.after else "",
+            more=path_with_query(localized_path(FORM_PATH), further) if matches.after else "",
         )
 
     def _list_answer(self, request: Request, form: RegistryForm) -> Response:
@@ -168,10 +168,10 @@ class RegistryPages:
         return self._rendered(form, listed=listed, wiki=wiki, kind=kind, more=more, is_first=not after, domain=domain)
 
     def _answer_or_error(
-        self, request: Request, form: RegistryForm, respond: Callable[[Request, RegistryForm], Response], asked: str
+        self, request: Request, form: RegistryForm, respond: Callable[[Request, RegistryForm], Response], part: str
     ) -> Response:
         """Return the answer or the input error, below the form."""
-        form = replace(form, asked=asked)
+        form = replace(form, asked=part)
         try:
             if not self._service.has_registry():
                 raise HTTPException(404)

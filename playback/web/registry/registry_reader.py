@@ -116,9 +116,9 @@ class RegistryReader:
         observed = {}
         for page_id, page in facts.items():
             its = [replace(links[each.facts.row.id], spelling=each.spelling) for each in page.links]
-            seen = read.get(page.page.id)
-            is_current = seen == question.revision if question.revision else None
-            observed[page_id] = replace(_page(wiki, page, its), revision=seen, is_current=is_current)
+            revision = read.get(page.page.id)
+            is_current = revision == question.revision if question.revision else None
+            observed[page_id] = replace(_page(wiki, page, its), revision=revision, is_current=is_current)
         others = self._unobserved(
             wiki,
             [each for each in question.page_ids if each not in observed],
@@ -148,8 +148,8 @@ class RegistryReader:
         if not rows:
             return None
         number = rows[0][0]
-        found = self.links(self.disclosed([number])).get(number)
-        return (number, found) if found is not None and found.url == identity else None
+        record = self.links(self.disclosed([number])).get(number)
+        return (number, record) if record is not None and record.url == identity else None
 
     def spam(self, identity: str, name: WikiName) -> tuple[LinkRecord, UrlUses] | None:
         """Return a URL on a spam list of the wiki or its farm, which is not watched, with its pages (W52)."""
@@ -173,23 +173,23 @@ class RegistryReader:
         wiki = self.wiki(name)
         if wiki is None:
             return None
-        found = lookups.uses_of_url(self.reader, url_id, wiki, limit=MOST_USES + 1, in_farm=farm_wide)
+        uses = lookups.uses_of_url(self.reader, url_id, wiki, limit=MOST_USES + 1, in_farm=farm_wide)
         hidden = self.hidden()
-        found = [each for each in found if each.page.wiki_id not in hidden]
-        ids = {each.page.wiki_id for each in found}
+        uses = [each for each in uses if each.page.wiki_id not in hidden]
+        ids = {each.page.wiki_id for each in uses}
         wikis = {each: wiki_of(self.reader, each) for each in ids}
-        shown = [each.page for each in found[:MOST_USES]]
+        shown = [each.page for each in uses[:MOST_USES]]
         refs = tuple(ref_of(wikis[page.wiki_id], page.page_id, page.title, page.namespace) for page in shown)
-        return UrlUses(refs, len(found) > MOST_USES, farm_wide)
+        return UrlUses(refs, len(uses) > MOST_USES, farm_wide)
 
     def wiki(self, name: WikiName) -> Wiki | None:
         """Return the wiki, in any case of the farm's name; None when unknown or not disclosed."""
-        found = find_wiki(self.reader, name)
-        for farm in () if found is not None else all_farms(self.reader):
+        wiki = find_wiki(self.reader, name)
+        for farm in () if wiki is not None else all_farms(self.reader):
             if farm.name.lower() == name.farm.lower() and farm.name != name.farm:
-                found = find_wiki(self.reader, WikiName(name.dbname, farm.name))
+                wiki = find_wiki(self.reader, WikiName(name.dbname, farm.name))
                 break
-        return found if found is None or self._is_internal or found.is_public else None
+        return wiki if wiki is None or self._is_internal or wiki.is_public else None
 
     def hidden(self) -> frozenset[int]:
         """Return the numbers of wikis that are not disclosed to the caller."""
@@ -224,13 +224,13 @@ class RegistryReader:
         return answers
 
     def _links(self, facts: dict[int, lookups.UrlFacts]) -> dict[int, LinkRecord]:
-        seen = {
+        last_observations = {
             row[0]: (row[1], row[2]) for batch in batches(facts) for row in LAST_SEEN.rows(self.reader, {"ids": batch})
         }
         links = {}
         for number, each in facts.items():
             row, proposed = each.row, each.replacement
-            evidence, led_to = seen.get(number, ("", ""))
+            evidence, led_to = last_observations.get(number, ("", ""))
             runs = unpack_history(row.history)
             links[number] = LinkRecord(
                 url=row.url,

@@ -129,7 +129,7 @@ def note_request(store: RegistryStore, question: PageQuestion, day: int) -> None
         known = find_pages(connection, wiki.id, question.page_ids)
         titled = {title: [title, capitalize_title(title)] for title in question.titles}
         rows = find_titled(connection, wiki.id, [each for two in titled.values() for each in two])
-        there = {row.title for row in rows}
+        stored_titles = {row.title for row in rows}
         news = {
             row.page_id
             for row in (*known.values(), *rows)
@@ -142,7 +142,7 @@ def note_request(store: RegistryStore, question: PageQuestion, day: int) -> None
             late = {row.page_id for row in fresh if read.get(row.id) != question.revision}
         news |= late
         ids = [each for each in question.page_ids if each not in known]
-        titles = [title for title, two in titled.items() if there.isdisjoint(two)]
+        titles = [title for title, two in titled.items() if stored_titles.isdisjoint(two)]
         is_noted = are_requested(connection, wiki.id, ids, titles, day=day)
     if not news and is_noted:
         return
@@ -193,13 +193,13 @@ class RegistryService:
     def answer(self, question: PageQuestion, *, is_internal: bool = False) -> RegistryAnswer:
         """Return the records of the pages, with the links selected by the scope."""
         with self._snapshot(is_internal) as reading:
-            found = reading.pages(question)
+            answers = reading.pages(question)
         if question.scope is not LinkScope.ALL:
-            found = tuple(
-                replace(page, links=tuple(each for each in page.links if each.has_findings)) for page in found
+            answers = tuple(
+                replace(page, links=tuple(each for each in page.links if each.has_findings)) for page in answers
             )
-        links = iter(self._with_captures([link for page in found for link in page.links]))
-        pages = [replace(page, links=tuple(islice(links, len(page.links)))) for page in found]
+        links = iter(self._with_captures([link for page in answers for link in page.links]))
+        pages = [replace(page, links=tuple(islice(links, len(page.links)))) for page in answers]
         return RegistryAnswer(question.wiki, question.scope, self.day, tuple(pages))
 
     def link(
@@ -207,11 +207,11 @@ class RegistryService:
     ) -> tuple[LinkRecord | None, UrlUses | None]:
         """Return a URL's record, and the pages of the wiki, or of its farm, that contain it."""
         with self._snapshot(is_internal) as reading:
-            found = reading.link(identity)
-            if found is None:
+            numbered_link = reading.link(identity)
+            if numbered_link is None:
                 return (reading.spam(identity, wiki) if wiki else None) or (None, None)
-            uses = reading.uses(found[0], wiki, farm_wide=farm_wide) if wiki else None
-        return self._with_captures([found[1]])[0], uses
+            uses = reading.uses(numbered_link[0], wiki, farm_wide=farm_wide) if wiki else None
+        return self._with_captures([numbered_link[1]])[0], uses
 
     def listed(
         self, wiki: WikiName, kind: WikiListKind, after: int, *, domain: str = "", is_internal: bool = False
@@ -223,16 +223,16 @@ class RegistryService:
     def links(self, question: registry_lists.WikiQuestion, *, is_internal: bool = False) -> registry_lists.FoundLinks:
         """Return a part of a wiki's links by their state."""
         with self._snapshot(is_internal) as reading:
-            found = registry_lists.find_links(reading, question)
-        return replace(found, links=self._captured(found.links))
+            part = registry_lists.find_links(reading, question)
+        return replace(part, links=self._captured(part.links))
 
     def search(
         self, question: registry_lists.PatternQuestion, *, is_internal: bool = False
     ) -> registry_lists.PatternFound:
         """Return a part of the links that match a pattern."""
         with self._reading(is_internal) as (connection, reader):
-            found = registry_lists.find_by_pattern(connection, reader, question)
-        return replace(found, uses=self._captured(found.uses))
+            matches = registry_lists.find_by_pattern(connection, reader, question)
+        return replace(matches, uses=self._captured(matches.uses))
 
     def kept_out(self, question: registry_lists.PatternQuestion, *, is_internal: bool = False) -> list[str] | None:
         """Return exclusion list entries that remove links from the result (X06, X10); None: unknown wiki."""

@@ -267,12 +267,12 @@ def parse_wiki(text: str) -> WikiName:
     'dewiki@WMF'
     """
     try:
-        found = wikis.parse_wiki(text)
+        name = wikis.parse_wiki(text)
     except InputError:
-        found = None
-    if found is None or text != text.strip():
+        name = None
+    if name is None or text != text.strip():
         raise InputError(noop("Specify the wiki (dbname), such as dewiki@WMF."))
-    return found
+    return name
 
 
 def parse_page_id(text: str) -> int:

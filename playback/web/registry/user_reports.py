@@ -234,7 +234,7 @@ class ReportPages:
         url = request.query_params.get("url", "")[:_LONGEST].strip()
         done = request.query_params.get("done", "")
         try:
-            url_reports = self._found(request, url) if url else None
+            url_reports = self._reports_on(request, url) if url else None
         except (InputError, TransientError, UnavailableError) as error:
             return self._failed(error, _ReportRequest(ReportAction.REPORT, url), None)
         has_done = False  # unless the reports reflect the result of the action
@@ -253,7 +253,7 @@ class ReportPages:
         """Return the confirmation page of an action."""
         wanted = _wanted(request.path_params["act"], request.query_params)
         try:
-            url_reports = self._found(request, wanted.url)
+            url_reports = self._reports_on(request, wanted.url)
         except (InputError, TransientError, UnavailableError) as error:
             return self._failed(error, wanted, None)
         if url_reports.observed is None:
@@ -272,7 +272,7 @@ class ReportPages:
     def _perform(self, request: Request, wanted: _ReportRequest) -> Response:
         url_reports = None
         try:
-            url_reports = self._found(request, wanted.url)
+            url_reports = self._reports_on(request, wanted.url)
             if url_reports.observed is None:
                 raise NotObservedError("")
             addresses = self._limiter.range_of(request)
@@ -286,7 +286,7 @@ class ReportPages:
         done = {"url": url_reports.url, "done": wanted.act.value}
         return RedirectResponse(path_with_query(localized_path(REPORT_PATH), done), 303, headers=FORM_HEADERS)
 
-    def _found(self, request: Request, url: str) -> UrlReports:
+    def _reports_on(self, request: Request, url: str) -> UrlReports:
         """Return the reports about the URL, subject to the rate limit."""
         try:
             self._limiter.count(request, is_form=True)

@@ -10,7 +10,7 @@ from core.errors import ConfigError
 
 
 def test_an_empty_profile_is_every_default() -> None:
-    """What is left out keeps its default."""
+    """Settings that a profile omits keep their defaults."""
     assert parse_settings("") == Settings()
 
 

@@ -79,9 +79,9 @@ def test_the_longest_prefix_holds() -> None:
     )
     by_prefix = SurtPrefixMap((sheet.prefix, sheet) for sheet in profile.sheets)
 
-    found = with_sheets(profile, by_prefix.of(surt("https://example.org/wiki/A")))
+    settings = with_sheets(profile, by_prefix.of(surt("https://example.org/wiki/A")))
 
-    assert found.visit == dataclasses.replace(Settings().visit, timeout_s=90.0, language="de")
+    assert settings.visit == dataclasses.replace(Settings().visit, timeout_s=90.0, language="de")
 
 
 def test_sheets_survive_the_way_to_another_process() -> None:

@@ -52,7 +52,7 @@ Take = Callable[..., Awaitable[PageInfo]]
 
 @pytest.fixture
 def http2(certificate: Path) -> Iterator[Http2Origin]:
-    """An origin that refuses HTTP/1.1."""
+    """Yield an origin that refuses HTTP/1.1."""
     origin = Http2Origin(certificate)
     yield origin
     origin.close()
@@ -96,7 +96,7 @@ class ElsewhereHandler(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """The port of sites named by the fault of their certificate."""
+    """Yield the port of sites that are named after the fault of their certificate."""
     folder, issuer = tmp_path_factory.mktemp("elsewhere"), make_issuer("Nobody's authority")
     contexts: dict[str | None, ssl.SSLContext] = {}
     for fault, made in BAD_CERTIFICATES.items():
@@ -142,7 +142,7 @@ class OtherProxy:
 
 @pytest.fixture
 def other_proxy(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OtherProxy | None]:
-    """Microsocks or tinyproxy; none without a parameter."""
+    """Start microsocks or tinyproxy; yield None without a parameter."""
     if not hasattr(request, "param"):
         yield None
         return
@@ -168,7 +168,7 @@ async def parts(
     settings: Settings,
     tmp_path: Path,
 ) -> AsyncIterator[CaptureParts]:
-    """One of each."""
+    """Yield proxy, browser pool and settings that lead to the origins."""
     resolve = {f"{fault}.test:443": f"127.0.0.1:{elsewhere}" for fault in BAD_CERTIFICATES}
     resolve["secure.example:443"] = f"127.0.0.1:{http2.port}"
     via = {"*": other_proxy.url} if other_proxy is not None else {}
@@ -184,7 +184,7 @@ async def parts(
 
 @pytest.fixture
 def take(parts: CaptureParts) -> Take:
-    """Captures a path of the origin, or a URL, as the worker does; the manifest."""
+    """Capture a path of the origin, or a URL, as the worker does; return the manifest."""
 
     async def nothing(_page: PageInfo) -> None:
         return None
@@ -222,9 +222,9 @@ async def test_a_page_of_an_origin_that_speaks_only_http2_is_recorded(
 
     assert (refused.outcome, refused.reason[:4]) == (VisitOutcome.FAILED, "disc")
     assert (seen.outcome, seen.title) == (VisitOutcome.COMPLETE, "answered")
-    kept = {each.url: each for each in records(layout) if each.kind == "response"}
-    assert kept[f"{SITE}/"].payload == page
-    assert kept[f"{SITE}/a.svg"].payload == svg
+    response_by_url = {each.url: each for each in records(layout) if each.kind == "response"}
+    assert response_by_url[f"{SITE}/"].payload == page
+    assert response_by_url[f"{SITE}/a.svg"].payload == svg
     assert http2.bodies["/data"] == b"x" * 100_000
     (posted,) = (r for r in records(layout) if r.kind == "request" and r.url.endswith("/data"))
     assert posted.payload == b"x" * 100_000
@@ -388,8 +388,8 @@ async def test_sitemaps_of_a_host_that_refuses_the_recorder_are_read_as_they_wer
     assert await read("/map.xml.gz") == (200, packed, False)
     assert await read("/map.xml", 10) == (200, plain[:10], True)
     assert (await read("/none.xml"))[0] == 404
-    kept = {each.url: each for each in records(layout) if each.kind == "response"}
-    assert kept[f"{SITE}/map.xml.gz"].payload == packed
+    response_by_url = {each.url: each for each in records(layout) if each.kind == "response"}
+    assert response_by_url[f"{SITE}/map.xml.gz"].payload == packed
 
 
 def test_a_crawl_by_sitemap_renders_the_pages_of_such_a_host(
@@ -418,12 +418,12 @@ def test_a_crawl_by_sitemap_renders_the_pages_of_such_a_host(
     ran = weboid.run("crawl", f"{SITE}/a", "--sitemaps", "--profile", str(profile))
 
     assert ran.code == 0, ran.err
-    found = index(weboid.collection, "SELECT url, status FROM captures WHERE record_type = 'response'")
-    assert {(f"{SITE}/{name}", 200) for name in ("a", "b", "c", "sitemap.xml")} <= set(found)
+    captures = index(weboid.collection, "SELECT url, status FROM captures WHERE record_type = 'response'")
+    assert {(f"{SITE}/{name}", 200) for name in ("a", "b", "c", "sitemap.xml")} <= set(captures)
 
 
 def crawl_settings(http2: Http2Origin, settings: Settings) -> Settings:
-    """Those of a quick crawl that obeys robots.txt."""
+    """Return settings of a quick crawl that obeys robots.txt."""
     return replace(
         settings,
         egress=replace(settings.egress, resolve={"secure.example:443": f"127.0.0.1:{http2.port}"}),
@@ -511,7 +511,7 @@ class GuardedHandler(BaseHTTPRequestHandler):
     """Answers 403 unless the hello is Chromium's; a page with a stream of events, which has no end."""
 
     protocol_version = "HTTP/1.1"
-    asked: ClassVar[list[tuple[str, bool]]] = []
+    requests: ClassVar[list[tuple[str, bool]]] = []
 
     def setup(self) -> None:
         """Look at the hello before the handshake takes it."""
@@ -520,7 +520,7 @@ class GuardedHandler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer by client and path."""
-        self.asked.append((self.path, self.is_chromium))
+        self.requests.append((self.path, self.is_chromium))
         body, kind, status = b"<title>Seen</title><p>Words<script>new EventSource('/events')</script>", "text/html", 200
         if self.path == "/robots.txt":
             body, kind = b"User-agent: *\nDisallow: /no", "text/plain"
@@ -548,7 +548,7 @@ async def test_a_host_that_forbids_the_recorder_is_tried_once_by_the_browsers_co
     """Its robots.txt, too; a page of it that is forbidden to all is stored as that, and others go on as before."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
-    GuardedHandler.asked.clear()
+    GuardedHandler.requests.clear()
     chosen, events = crawl_settings(http2, settings), list[Event]()
     config, paths = tmp_path / "crawl", ("/a", "/forbidden", "/b", "/no")
     with LoopbackServer(GuardedHandler, tls=context) as server:
@@ -565,8 +565,8 @@ async def test_a_host_that_forbids_the_recorder_is_tried_once_by_the_browsers_co
     assert {path: (each.attempts, each.page and each.page.status) for path, each in done.items()} == {
         "/a": (2, 200), "/forbidden": (1, 403), "/b": (1, 200),
     }  # fmt: skip
-    asked = [(path, by) for path, by in GuardedHandler.asked if path in paths]
-    assert asked == [("/a", False), ("/a", True), ("/forbidden", True), ("/b", True)]
+    requests = [(path, by) for path, by in GuardedHandler.requests if path in paths]
+    assert requests == [("/a", False), ("/a", True), ("/forbidden", True), ("/b", True)]
     streams = index(config, "SELECT truncated FROM captures WHERE url LIKE '%/events'")
     assert set(streams) <= {("time",), ("disconnect",)}
     assert streams
@@ -590,7 +590,7 @@ async def test_the_only_attempt_of_a_confirmation_includes_the_browsers_connecti
 
     (done,) = (each for each in events if isinstance(each, PageDone))
     (reason, status), *_ = index(config.root, "SELECT reason, status FROM pages")
-    found = result_of_visit(VisitSummary(f"{SITE}/a", f"{SITE}/a", VisitOutcome.FAILED, reason, status))
+    check_result = result_of_visit(VisitSummary(f"{SITE}/a", f"{SITE}/a", VisitOutcome.FAILED, reason, status))
     assert done.attempts == 1
     assert (status, reason.partition("ERR_")[0]) == ((None, "net::") if is_down else (200, ""))
-    assert not is_down or found.verdict is CheckVerdict.FAILING
+    assert not is_down or check_result.verdict is CheckVerdict.FAILING

@@ -33,7 +33,7 @@ class LoginSiteHandler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer, and note what was asked."""
         server: Any = self.server
-        server.asked.append((self.headers["Host"], self.path, dict(self.headers)))
+        server.requests.append((self.headers["Host"], self.path, dict(self.headers)))
         known = SECRET in self.headers.get("Cookie", "")
         kind, body = "image/svg+xml", PICTURE
         if self.path in ("/", "/private"):
@@ -54,15 +54,15 @@ class LoginSiteHandler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def members() -> Iterator[Any]:
-    """The site; `asked` has every request's host, path and headers."""
+    """Yield the site; `requests` has every request's host, path and headers."""
     server: Any = LoopbackServer(LoginSiteHandler)
-    server.asked = []
+    server.requests = []
     with server:
         yield server
 
 
 def weboid_for(members: Any, folder: Path, more: str) -> WeboidRunner:
-    """The command with a profile under which the site is reachable."""
+    """Return the command with a profile under which the site is reachable."""
     at = f"127.0.0.1:{members.server_port}"
     profile = folder / "profile.toml"
     profile.write_text(
@@ -78,7 +78,7 @@ politeness = {{ min_delay_s = 0.0, max_delay_s = 0.0 }}
 
 
 async def make_collection(root: Path) -> None:
-    """An empty collection."""
+    """Create an empty collection."""
     async with open_collection(root, clock=SystemClock()):
         pass
 
@@ -98,14 +98,14 @@ def test_named_hosts_are_visited_with_the_login_and_the_archive_holds_no_secret(
     ran = weboid.archive("http://members.test/private", "http://other.test/private")
 
     assert ran.code == 0, ran.err
-    cookies = {(host, path): headers.get("Cookie", "") for host, path, headers in members.asked}
+    cookies = {(host, path): headers.get("Cookie", "") for host, path, headers in members.requests}
     assert SECRET in cookies["members.test", "/private"]
     assert cookies["other.test", "/private"] == cookies["other.test", "/a.svg"] == ""
-    for _, _, headers in members.asked[-2:]:
+    for _, _, headers in members.requests[-2:]:
         assert headers["X-Archive"] == "weboid"
         assert headers["User-Agent"].endswith(" (+a@example.org)")
-    kept = records(weboid.collection)
-    manifests = {target: json.loads(payload) for kind, target, _, payload in kept if target.startswith("urn:pageinfo:")}
+    warc = records(weboid.collection)
+    manifests = {target: json.loads(payload) for kind, target, _, payload in warc if target.startswith("urn:pageinfo:")}
     assert manifests["urn:pageinfo:http://members.test/private"]["login"] == "club"
     assert manifests["urn:pageinfo:http://members.test/private"]["title"] == "Welcome back"
     assert manifests["urn:pageinfo:http://other.test/private"]["login"] == ""
@@ -148,7 +148,7 @@ def test_a_login_reaches_no_server_whose_certificate_does_not_verify(members: An
         login = Login(name, (host,), datetime.now(UTC), unverified_tls=is_unverified, session=SiteSession((cookie,)))
         write_login(weboid.collection / "logins", login, key)
     ran = weboid.archive("https://members.test/private", "https://other.test/private")
-    known = {host for host, _, headers in members.asked if SECRET in headers.get("Cookie", "")}
+    known = {host for host, _, headers in members.requests if SECRET in headers.get("Cookie", "")}
     refused = ran.pages["https://members.test/private"]
     page = ran.pages["https://other.test/private"]
 

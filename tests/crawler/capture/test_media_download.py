@@ -51,7 +51,7 @@ SECRET = ProxyEndpoint("127.0.0.1", 8_000, "visit", "not:for/everybody")
 
 
 def manifests(weboid: WeboidRunner) -> dict[str, PageInfo]:
-    """By URL."""
+    """Return the page manifests by URL."""
     pages = [
         parse_pageinfo(payload)
         for _, target, _, payload in records(weboid.collection)
@@ -73,7 +73,7 @@ def test_what_a_player_plays_is_kept_in_the_same_visit(weboid_with: Callable[...
     pages = manifests(weboid)
     media, nothing = pages[PLAYER].media, pages[PLAIN].media
     segments = {f"{PLAYER}segment-{n}.ts" for n in range(3)}
-    kept = {
+    stored_urls = {
         target
         for kind, target, headers, _ in records(weboid.collection)
         if kind == "response" and headers["WARC-Page-ID"] == pages[PLAYER].page_id
@@ -84,7 +84,7 @@ def test_what_a_player_plays_is_kept_in_the_same_visit(weboid_with: Callable[...
     assert media is not None
     assert (media.reason, media.extractor) == ("", "generic")
     assert f"{PLAYER}stream.m3u8" in media.urls
-    assert segments <= kept
+    assert segments <= stored_urls
     assert segments <= {row[0] for row in index(weboid.collection, "SELECT url FROM captures")}
     assert segments <= {each.url for each in pages[PLAYER].resources}
     assert nothing is not None
@@ -105,7 +105,7 @@ def test_pages_of_a_run_share_the_media_and_robots_of_a_host(
     urls = [f"{PLAYER}?{n}" for n in range(4)]
     web.clear()
     ran = weboid.archive(*urls, "--workers=3")
-    asked = Counter(each.url for each in web.requests())
+    request_counts = Counter(each.url for each in web.requests())
     check(weboid.collection)
     pages = manifests(weboid)
     media = [f"{PLAYER}segment-{n}.ts" for n in range(3)]
@@ -116,8 +116,8 @@ def test_pages_of_a_run_share_the_media_and_robots_of_a_host(
     again = weboid.archive(f"{PLAYER}?0", "--again")
 
     assert (ran.code, again.code) == (0, 0), ran.err + again.err
-    assert {asked[url] for url in media} == {1}
-    assert asked[f"https://{hosts.ACID}/robots.txt"] == 1
+    assert {request_counts[url] for url in media} == {1}
+    assert request_counts[f"https://{hosts.ACID}/robots.txt"] == 1
     assert (len(pages), len(holders)) == (4, 1)
     for page in pages.values():
         assert page.media is not None
@@ -190,11 +190,11 @@ class PlaylistProxy(BaseHTTPRequestHandler):
     """A proxy that has a playlist and its segments."""
 
     playlist = b""
-    asked: ClassVar[list[str]] = []
+    requests: ClassVar[list[str]] = []
 
     def do_GET(self) -> None:
-        """The playlist, or a segment."""
-        self.asked.append(self.path)
+        """Send the playlist or a segment, and record the path."""
+        self.requests.append(self.path)
         body = self.playlist if self.path.endswith(".m3u8") else bytes(16)
         self.send_response(200)
         self.send_header("Content-Type", "application/vnd.apple.mpegurl")
@@ -222,14 +222,14 @@ async def test_a_playlist_leads_nowhere_but_to_the_proxy(scheme: str, playlist: 
         listener.setblocking(False)
         url = f"{scheme}://127.0.0.1:{listener.getsockname()[1]}"
         PlaylistProxy.playlist = f"#EXTM3U\n#EXT-X-VERSION:3\n{playlist.format(url=url)}".encode()
-        PlaylistProxy.asked.clear()
+        PlaylistProxy.requests.clear()
         through = ProxyEndpoint("127.0.0.1", proxy.server_port, "visit", "x")
-        asked = MediaPlayer("http://player.test/s.m3u8", "http://player.test/")
-        played = await fetch_media(asked, through, "", MediaSettings(players=True), clock=SystemClock())
+        player = MediaPlayer("http://player.test/s.m3u8", "http://player.test/")
+        played = await fetch_media(player, through, "", MediaSettings(players=True), clock=SystemClock())
         with pytest.raises(BlockingIOError):
             listener.accept()
 
-    assert "http://player.test/s.m3u8" in PlaylistProxy.asked, played.reason
+    assert "http://player.test/s.m3u8" in PlaylistProxy.requests, played.reason
 
 
 async def test_its_process_has_no_other_way(tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ async def test_a_failure_is_told(limit_s: float, reason: str) -> None:
 
 
 def seen(*requests: RequestLog, url: str = "https://page.example/", status: int = 200) -> Visit:
-    """A visit to a page that asked for these."""
+    """Return a visit to a page that made these requests."""
     return Visit(
         url=url,
         final_url=url,
@@ -298,7 +298,7 @@ def seen(*requests: RequestLog, url: str = "https://page.example/", status: int 
 
 
 def request(url: str, kind: str = "Fetch", mime: str = "text/plain") -> RequestLog:
-    """One that was answered."""
+    """Return a log entry of a request with status 200."""
     return RequestLog(url, "GET", 200, mime, kind, from_cache=False, failed="")
 
 
@@ -355,16 +355,15 @@ _NAMES = st.sampled_from(["url", "manifest_url", "title", "id", "duration", "hei
 def test_whatever_it_says_the_manifest_holds(lines: list[str]) -> None:
     """Hostile words become bounded text, and go through a manifest unharmed."""
     played = _parse_output("\n".join(lines).encode(errors="replace"), "", seconds=1.0)
-    said = json.dumps({"urls": played.urls, "title": played.title, "duration": played.duration_s})
+    document = json.dumps({"urls": played.urls, "title": played.title, "duration": played.duration_s})
 
     assert all(url.startswith(("http://", "https://")) for url in played.urls)
     assert len(played.title) <= 500
     assert played.urls or played.reason or "{" in "".join(lines)
-    assert json.loads(said)
+    assert json.loads(document)
 
 
 def test_a_manifest_with_media_reads_back() -> None:
-    """What was written is what is read."""
     page = parse_pageinfo(
         b'{"version": 1, "page_id": "p", "url": "u", "final_url": "u", "captured_at": "c", "outcome": "complete"}'
     )

@@ -41,7 +41,7 @@ Take = Callable[..., Awaitable[PageInfo]]
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
-    """One for all; each visit has a context of its own."""
+    """Yield one browser for all tests; each visit has a context of its own."""
     # Nobody tells the guardian that it is well while the tests of others run.
     patient = BrowserSettings(hang_limit_s=86_400.0)
     async with await Browser.launch(patient, find_browser(), clock=CLOCK) as browser:
@@ -50,7 +50,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest.fixture
 def take(browser: Browser, start: Callable[..., ProxyInProcess], settings: Settings) -> Take:
-    """Captures a path of the origin as the worker does; the manifest."""
+    """Capture a path of the origin as the worker does; return the manifest."""
     proxies: list[ProxyInProcess] = []
 
     async def take(path: str, site: str = SITE, **changes: Any) -> PageInfo:
@@ -76,18 +76,18 @@ def take(browser: Browser, start: Callable[..., ProxyInProcess], settings: Setti
     return take
 
 
-def asked(origin: ScriptedOrigin, path: str) -> list[bytes]:
-    """The heads of the requests for that path."""
+def requests_for(origin: ScriptedOrigin, path: str) -> list[bytes]:
+    """Return the heads of the requests for that path, whatever their query."""
     return [head for head in origin.requests if head.split(b" ")[1].partition(b"?")[0] == path.encode()]
 
 
-def kept(layout: Layout, path: str) -> list[WarcioRecord]:
-    """Its response records."""
+def responses_of(layout: Layout, path: str) -> list[WarcioRecord]:
+    """Return the response records of that path."""
     return [each for each in records(layout) if each.kind == "response" and each.url == SITE + path]
 
 
 def office() -> bytes:
-    """The head of a text document as office programs write it."""
+    """Return a minimal Word document: a ZIP file as office programs begin it."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as file:
         file.writestr("[Content_Types].xml", "<Types/>")
@@ -128,13 +128,13 @@ async def test_the_first_response_decides_and_is_the_only_one(
         origin.answers[f"/{number}"] = answer if mime else answer.replace(b"Content-Type: \r\n", b"")
     pages = await asyncio.gather(*(take(f"/{number}") for number in range(len(TYPES))))
     payloads = {each.url: each.payload for each in records(layout) if each.kind == "response"}
-    found = {
+    facts_by_number = {
         number: (page.true_type, page.format, page.size)
         for number, page in enumerate(pages)
-        if len(asked(origin, f"/{number}")) == 1 and (page.status, page.reason) == (200, "")
+        if len(requests_for(origin, f"/{number}")) == 1 and (page.status, page.reason) == (200, "")
     }
 
-    assert found == {number: (true, name, len(body)) for number, (_, body, _, true, name) in enumerate(TYPES)}
+    assert facts_by_number == {number: (true, name, len(body)) for number, (_, body, _, true, name) in enumerate(TYPES)}
     assert [payloads.get(page.url) for page in pages] == [body for _, body, *_ in TYPES]
     assert [page.filename for page in pages if page.filename] == ["a b.txt", "€.html"]
     assert [page.title for page in pages if page.filename] == ["a b.txt", "€.html"]
@@ -147,15 +147,15 @@ async def test_the_record_says_what_the_payload_is(take: Take, origin: ScriptedO
     packed = gzip.compress(b"<svg xmlns='http://www.w3.org/2000/svg'/>")
     origin.answers["/b.png"] = ok(packed, mime="image/png", more="Content-Encoding: gzip\r\n")
     await take("/it")
-    found = {
+    type_by_path = {
         each.url.removeprefix(SITE): each.headers.get("WARC-Identified-Payload-Type")
         for each in records(layout)
         if each.kind == "response"
     }
 
-    assert found["/it"] == "text/html"
-    assert found["/a.css"] is None
-    assert found["/b.png"] == "image/svg+xml"
+    assert type_by_path["/it"] == "text/html"
+    assert type_by_path["/a.css"] is None
+    assert type_by_path["/b.png"] == "image/svg+xml"
     check(layout)
 
 
@@ -166,7 +166,7 @@ async def test_an_answer_without_content_is_one_answer(take: Take, origin: Scrip
     pages = await asyncio.gather(*(take(f"/{status}") for status in (204, 205, 304)))
 
     assert [page.status for page in pages] == [204, 205, 304]
-    assert [len(asked(origin, f"/{page.status}")) for page in pages] == [1, 1, 1]
+    assert [len(requests_for(origin, f"/{page.status}")) for page in pages] == [1, 1, 1]
     assert [page.missing for page in pages] == [(), (), ()]
 
 
@@ -195,16 +195,16 @@ async def test_a_download_by_any_way_is_fetched_once_and_whole(
         origin.answers[f"/{number}"] = page.replace(b"/file", b"/fil%d" % number)
         origin.answers[f"/fil{number}"] = slowly
     pages = await asyncio.gather(*(take(f"/{number}") for number in range(len(PAGES))))
-    found = [kept(layout, f"/fil{number}") for number in range(len(PAGES))]
+    captures = [responses_of(layout, f"/fil{number}") for number in range(len(PAGES))]
 
-    assert [len(asked(origin, f"/fil{number}")) for number in range(len(PAGES))] == [1] * len(PAGES)
-    assert [[each.payload == PDF for each in one] for one in found] == [[True]] * len(PAGES)
+    assert [len(requests_for(origin, f"/fil{number}")) for number in range(len(PAGES))] == [1] * len(PAGES)
+    assert [[each.payload == PDF for each in one] for one in captures] == [[True]] * len(PAGES)
     assert [(page.outcome, page.reason) for page in pages] == [(VisitOutcome.COMPLETE, "")] * len(PAGES)
     assert (pages[0].final_url, pages[0].format) == (f"{SITE}/fil0", "pdf")
 
 
 def once_broken(answer: bytes, *, cut_at: int = 0) -> Answer:
-    """Ends the first connection early; the second request is answered."""
+    """Close the first connection early; answer the second request."""
     seen: list[bytes] = []
 
     def respond(connection: socket.socket, head: bytes) -> None:
@@ -215,7 +215,7 @@ def once_broken(answer: bytes, *, cut_at: int = 0) -> Answer:
 
 
 def never(connection: socket.socket, _head: bytes) -> None:
-    """Ends every connection without a word."""
+    """Close every connection without an answer."""
     connection.shutdown(socket.SHUT_RDWR)
 
 
@@ -225,14 +225,14 @@ async def test_what_broke_is_asked_for_again(take: Take, origin: ScriptedOrigin,
     image = ok(PNG, mime="image/png")
     origin.answers["/a.png"] = once_broken(image, cut_at=len(image) - 9)
     page = await take("/it")
-    first, again = asked(origin, "/a.png")
+    first, again = requests_for(origin, "/a.png")
 
     assert (page.outcome, page.reason, page.missing) == (VisitOutcome.COMPLETE, "", ())
     assert [(gap.url, gap.kept) for gap in page.refetched] == [(f"{SITE}/a.png", "response")]
     assert page.refetched[0].reason.startswith("disconnected:")
     assert again == first
     assert b"Cookie: c=1" in again
-    assert [len(each.payload) for each in kept(layout, "/a.png")] == [len(PNG) - 9, len(PNG)]
+    assert [len(each.payload) for each in responses_of(layout, "/a.png")] == [len(PNG) - 9, len(PNG)]
     (resource,) = (each for each in page.resources if each.url.endswith("a.png"))
     assert (resource.kept, resource.status, resource.reason) == ("response", 200, "")
     assert resource.refetched.startswith("disconnected:")
@@ -245,7 +245,7 @@ async def test_a_download_that_broke_is_asked_for_again(take: Take, origin: Scri
     page = await take("/it")
 
     assert (page.outcome, page.reason, page.size) == (VisitOutcome.COMPLETE, "", len(PDF))
-    assert [len(each.payload) == len(PDF) for each in kept(layout, "/it")] == [False, True]
+    assert [len(each.payload) == len(PDF) for each in responses_of(layout, "/it")] == [False, True]
 
 
 async def test_what_stays_missing_is_listed_and_makes_the_page_partial(take: Take, origin: ScriptedOrigin) -> None:
@@ -254,7 +254,7 @@ async def test_what_stays_missing_is_listed_and_makes_the_page_partial(take: Tak
     origin.answers["/a.png"] = never
     page = await take("/it")
     # Chromium asks again by itself when a connection ends without an answer.
-    by_browser = len(asked(origin, "/a.png")) - 1
+    by_browser = len(requests_for(origin, "/a.png")) - 1
 
     assert page.outcome is VisitOutcome.PARTIAL
     assert page.reason.startswith("missing: 1 of ")
@@ -271,7 +271,7 @@ async def test_the_origins_own_errors_are_answers(take: Take, origin: ScriptedOr
     origin.answers["/it"] = ok(b"".join(b"<img src=/%d.png>" % s for s in (403, 404, 410, 500, 503)))
     page = await take("/it")
 
-    assert [len(asked(origin, f"/{status}.png")) for status in (403, 404, 410, 500, 503)] == [1] * 5
+    assert [len(requests_for(origin, f"/{status}.png")) for status in (403, 404, 410, 500, 503)] == [1] * 5
     assert (page.outcome, page.refetched, page.missing) == (VisitOutcome.COMPLETE, (), ())
 
 
@@ -285,7 +285,7 @@ async def test_a_part_that_the_page_gave_up_is_fetched_but_no_call(take: Take, o
 
     gave_up = threading.Event()
 
-    def told(connection: socket.socket, _head: bytes) -> None:
+    def receive_beacon(connection: socket.socket, _head: bytes) -> None:
         connection.sendall(ok(b"thanks"))
         gave_up.set()
 
@@ -295,14 +295,14 @@ async def test_a_part_that_the_page_gave_up_is_fetched_but_no_call(take: Take, o
         b"setTimeout(() => { i.src = ''; c.abort(); fetch('/told') }, 300)</script>"
     )
     origin.answers["/late.png"] = origin.answers["/late.json"] = late
-    origin.answers["/told"] = told
+    origin.answers["/told"] = receive_beacon
     page = await take("/it")
-    found = {each.url.removeprefix(SITE): each.kept for each in page.resources}
+    kept_by_path = {each.url.removeprefix(SITE): each.kept for each in page.resources}
 
     assert (page.outcome, page.missing) == (VisitOutcome.COMPLETE, ())
-    assert found["/late.png"] == "response"
-    assert len(asked(origin, "/late.png")) == 1
-    assert len(asked(origin, "/late.json")) == 1
+    assert kept_by_path["/late.png"] == "response"
+    assert len(requests_for(origin, "/late.png")) == 1
+    assert len(requests_for(origin, "/late.json")) == 1
 
 
 async def test_a_part_that_never_ends_is_cut_and_named(take: Take, origin: ScriptedOrigin) -> None:
@@ -316,7 +316,7 @@ async def test_a_part_that_never_ends_is_cut_and_named(take: Take, origin: Scrip
     origin.answers["/a.png"] = endless
     page = await take("/it", settle_limit_s=0.5, refetch_s=0.5)
 
-    assert len(asked(origin, "/a.png")) == 1
+    assert len(requests_for(origin, "/a.png")) == 1
     assert page.outcome is VisitOutcome.PARTIAL
     assert [(gap.url, gap.reason) for gap in page.missing] == [(f"{SITE}/a.png", "unfinished")]
 
@@ -334,7 +334,7 @@ async def test_the_limits_of_asking_again_hold(take: Take, origin: ScriptedOrigi
 
 
 async def test_no_more_bytes_come_of_asking_again_than_allowed(take: Take, origin: ScriptedOrigin) -> None:
-    """What is over is cut, and named with the limit."""
+    """A body over the limit is cut, and the gap names the limit."""
     origin.answers["/it"] = ok(b"<img src=/a.png>")
     image = ok(PNG + b"\0" * 3_000_000, mime="image/png")
     origin.answers["/a.png"] = once_broken(image, cut_at=300)
@@ -362,7 +362,7 @@ async def test_redirects_of_what_is_asked_again_are_followed(
     page = await take("/it")
 
     assert (page.outcome, page.missing) == (VisitOutcome.COMPLETE, ())
-    assert [each.payload for each in kept(layout, "/b.png")] == [PNG]
+    assert [each.payload for each in responses_of(layout, "/b.png")] == [PNG]
 
 
 async def test_what_the_deadline_left_unasked_is_asked_for_and_the_rest_named(
@@ -379,13 +379,13 @@ async def test_what_the_deadline_left_unasked_is_asked_for_and_the_rest_named(
     origin.answers |= dict.fromkeys(names, silent)
     origin.answers["/good.png"] = ok(PNG, mime="image/png")
     page = await take("/it", timeout_s=2.0, settle_limit_s=30.0)
-    (head,) = asked(origin, "/good.png")
+    (head,) = requests_for(origin, "/good.png")
     (again,) = (each for each in page.refetched if each.url.endswith("good.png"))
 
     assert page.outcome is VisitOutcome.PARTIAL
     assert {gap.url: gap.reason for gap in page.missing} == dict.fromkeys([SITE + name for name in names], "unfinished")
     assert (again.url, again.reason, again.kept) == (f"{SITE}/good.png", "unasked", "response")
-    assert [each.payload for each in kept(layout, "/good.png")] == [PNG]
+    assert [each.payload for each in responses_of(layout, "/good.png")] == [PNG]
     assert f"Referer: {SITE}/it\r\n".encode() in head
     assert b"Accept: image/avif" in head
     assert b"User-Agent: Mozilla/5.0" in head
@@ -393,7 +393,7 @@ async def test_what_the_deadline_left_unasked_is_asked_for_and_the_rest_named(
 
 
 def tone(seconds: float) -> bytes:
-    """A WAV file."""
+    """Return an 8 kHz mono WAV file."""
     data = bytes(int(8000 * seconds))
     format_ = struct.pack("<HHIIHH", 1, 1, 8000, 8000, 1, 8)
     body = b"WAVEfmt " + struct.pack("<I", 16) + format_ + b"data" + struct.pack("<I", len(data))
@@ -423,12 +423,12 @@ async def test_media_asked_for_in_parts_is_one_whole_record(
         "oncanplaythrough='p.textContent = String(this.duration)'>".encode()
     )
     page = await take("/it")
-    whole = [each for each in kept(layout, "/a.wav") if each.status == "200"]
+    whole = [each for each in responses_of(layout, "/a.wav") if each.status == "200"]
     text = next(each.payload for each in records(layout) if each.url == f"urn:text:{SITE}/it")
 
     assert [each.payload for each in whole] == [sound]
-    assert b"range:" not in asked(origin, "/a.wav")[0].lower()
-    assert len(asked(origin, "/a.wav")) == 1
+    assert b"range:" not in requests_for(origin, "/a.wav")[0].lower()
+    assert len(requests_for(origin, "/a.wav")) == 1
     assert text == b"2"
     assert (page.outcome, page.missing) == (VisitOutcome.COMPLETE, ())
 

@@ -189,10 +189,10 @@ def test_equal_urls_are_matched_in_order_and_the_cache_knows_its_source() -> Non
 
 
 @pytest.mark.parametrize(
-    ("received_ms", "kept", "digest"),
+    ("received_ms", "outcome", "digest"),
     [(150.0, "cached", "1"), (250.0, "cached", "2"), (350.0, "response", "3"), (50.0, "cached", "1")],
 )
-def test_what_the_cache_had_is_told_by_when_it_came(received_ms: float, kept: str, digest: str) -> None:
+def test_what_the_cache_had_is_told_by_when_it_came(received_ms: float, outcome: str, digest: str) -> None:
     """Of several records of a URL, in earlier visits and in this one, the latest before that."""
     earlier = {"http://a/x": [CachedRecord(100, 200, "1"), CachedRecord(200, 200, "2")]}
     entry = RequestLogEntry("http://a/x", "GET", 300, RequestOutcome.RESPONSE, status=200, digest="3")
@@ -204,7 +204,7 @@ def test_what_the_cache_had_is_told_by_when_it_came(received_ms: float, kept: st
     first, second = match_requests(requests, [entry], cached=earlier)
 
     assert (first.kept, first.digest) == ("response", "3")
-    assert (second.kept, second.digest) == (kept, digest)
+    assert (second.kept, second.digest) == (outcome, digest)
 
 
 def test_what_only_the_proxy_saw_is_listed_too() -> None:

@@ -21,12 +21,12 @@ AGENT = "Mozilla/5.0 (test)"
 
 @pytest.fixture
 def fetcher(proxy: ProxyInProcess, layout: Layout) -> ProxyFetcher:
-    """Fetches through the one proxy."""
+    """Build a fetcher that uses the one proxy."""
 
     @asynccontextmanager
     async def visits(page_id: str) -> AsyncIterator[ProxyVisit]:
-        async with proxy.client.visit(page_id, bucket="default") as kept:
-            yield kept
+        async with proxy.client.visit(page_id, bucket="default") as visit:
+            yield visit
 
     async def agent() -> str:
         return AGENT
@@ -37,24 +37,24 @@ def fetcher(proxy: ProxyInProcess, layout: Layout) -> ProxyFetcher:
 async def test_a_file_is_read_and_lies_in_the_warc(
     fetcher: ProxyFetcher, origin: ScriptedOrigin, proxy: ProxyInProcess, layout: Layout
 ) -> None:
-    """What the crawl read is in the archive, with a page id of its own, and whole."""
+    """The WARC has the whole file that the crawl read, with a page id of its own."""
     origin.answers["/robots.txt"] = ok(b"User-agent: *\n", mime="text/plain", more="X-A: 1\r\nX-A: 2\r\n")
-    found = await fetcher.get(URL, limit_bytes=1000, timeout_s=60)
-    assert (found.status, found.body, found.error, found.truncated) == (200, b"User-agent: *\n", "", False)
-    assert found.headers["x-a"] == "1\n2"
-    assert found.final_url == URL
+    response = await fetcher.get(URL, limit_bytes=1000, timeout_s=60)
+    assert (response.status, response.body, response.error, response.truncated) == (200, b"User-agent: *\n", "", False)
+    assert response.headers["x-a"] == "1\n2"
+    assert response.final_url == URL
     proxy.stop()
     check(layout)
-    kept = [each for each in records(layout) if each.kind == "response"]
-    assert [(each.url, each.payload) for each in kept] == [(URL, b"User-agent: *\n")]
-    assert kept[0].headers["WARC-Page-ID"]
+    captures = [each for each in records(layout) if each.kind == "response"]
+    assert [(each.url, each.payload) for each in captures] == [(URL, b"User-agent: *\n")]
+    assert captures[0].headers["WARC-Page-ID"]
 
 
 async def test_https_is_trusted_by_the_proxys_authority(fetcher: ProxyFetcher, secure_origin: ScriptedOrigin) -> None:
     """The client trusts the proxy's certificates and reads what the origin said."""
     secure_origin.answers["/robots.txt"] = ok(b"Disallow:")
-    found = await fetcher.get("https://secure.example/robots.txt", limit_bytes=99, timeout_s=60)
-    assert (found.status, found.body) == (200, b"Disallow:")
+    response = await fetcher.get("https://secure.example/robots.txt", limit_bytes=99, timeout_s=60)
+    assert (response.status, response.body) == (200, b"Disallow:")
 
 
 async def test_the_request_is_spelled_as_the_fetch_key(fetcher: ProxyFetcher, origin: ScriptedOrigin) -> None:
@@ -72,15 +72,15 @@ async def test_redirects_are_followed_to_other_hosts(fetcher: ProxyFetcher, orig
     for at, to in zip(["/robots.txt", "/1", "/2", "/3", "/4"], hops, strict=True):
         origin.answers[at] = ok(b"", status="302 Found", more=f"Location: {to}\r\n")
     origin.answers["/5"] = ok(b"arrived")
-    found = await fetcher.get(URL, limit_bytes=99, timeout_s=60)
-    assert (found.status, found.body, found.final_url) == (200, b"arrived", "http://origin.example/5")
+    response = await fetcher.get(URL, limit_bytes=99, timeout_s=60)
+    assert (response.status, response.body, response.final_url) == (200, b"arrived", "http://origin.example/5")
 
 
 async def test_a_redirect_loop_ends(fetcher: ProxyFetcher, origin: ScriptedOrigin) -> None:
     """Redirects without end are an error after so many requests."""
     origin.answers["/robots.txt"] = ok(b"", status="301 Moved", more=f"Location: {URL}\r\n")
-    found = await fetcher.get(URL, limit_bytes=99, timeout_s=60)
-    assert found.error == "redirects: more than 5"
+    response = await fetcher.get(URL, limit_bytes=99, timeout_s=60)
+    assert response.error == "redirects: more than 5"
     assert len(origin.requests) == 6
 
 
@@ -88,13 +88,13 @@ async def test_a_redirect_loop_ends(fetcher: ProxyFetcher, origin: ScriptedOrigi
 async def test_a_redirect_to_nowhere_is_an_error(fetcher: ProxyFetcher, origin: ScriptedOrigin, to: str) -> None:
     """A Location that is no web URL is named, and not followed."""
     origin.answers["/robots.txt"] = ok(b"", status="301 Moved", more=f"Location: {to}\r\n")
-    found = await fetcher.get(URL, limit_bytes=99, timeout_s=60)
-    assert found.error.startswith("redirects: to ")
+    response = await fetcher.get(URL, limit_bytes=99, timeout_s=60)
+    assert response.error.startswith("redirects: to ")
     assert len(origin.requests) == 1
 
 
 def endless(piece: bytes, head: str = "") -> Callable[[socket.socket, bytes], None]:
-    """An answer that never ends."""
+    """Return an origin's answer whose body never ends."""
 
     def answer(connection: socket.socket, _head: bytes) -> None:
         connection.sendall(f"HTTP/1.1 200 OK\r\n{head}\r\n".encode())
@@ -107,23 +107,22 @@ def endless(piece: bytes, head: str = "") -> Callable[[socket.socket, bytes], No
 async def test_a_body_without_end_is_cut_at_the_limit(fetcher: ProxyFetcher, origin: ScriptedOrigin) -> None:
     """No more than the limit is read, and what was read counts."""
     origin.answers["/robots.txt"] = endless(b"x" * 65536)
-    found = await fetcher.get(URL, limit_bytes=500_000, timeout_s=60)
-    assert (found.status, len(found.body), found.truncated) == (200, 500_000, True)
+    response = await fetcher.get(URL, limit_bytes=500_000, timeout_s=60)
+    assert (response.status, len(response.body), response.truncated) == (200, 500_000, True)
 
 
 async def test_a_gzip_bomb_is_cut_at_the_limit(fetcher: ProxyFetcher, origin: ScriptedOrigin) -> None:
     """A body that decodes to a thousand times its size is decoded up to the limit."""
     bomb = gzip.compress(b"a" * 50_000_000)
     origin.answers["/robots.txt"] = ok(bomb, more="Content-Encoding: gzip\r\n")
-    found = await fetcher.get(URL, limit_bytes=100_000, timeout_s=60)
-    assert (len(found.body), found.truncated, found.error) == (100_000, True, "")
+    response = await fetcher.get(URL, limit_bytes=100_000, timeout_s=60)
+    assert (len(response.body), response.truncated, response.error) == (100_000, True, "")
 
 
 async def test_a_gzip_body_is_decoded(fetcher: ProxyFetcher, origin: ScriptedOrigin) -> None:
-    """What comes compressed is read as what it means."""
     origin.answers["/robots.txt"] = ok(gzip.compress(b"hello"), more="Content-Encoding: gzip\r\n")
-    found = await fetcher.get(URL, limit_bytes=100, timeout_s=60)
-    assert (found.body, found.truncated) == (b"hello", False)
+    response = await fetcher.get(URL, limit_bytes=100, timeout_s=60)
+    assert (response.body, response.truncated) == (b"hello", False)
     assert b"gzip, identity" in origin.requests[0]
 
 
@@ -133,8 +132,8 @@ async def test_an_encoding_that_cannot_be_read_is_an_error(
 ) -> None:
     """A body that is not what it says, or coded as we did not ask for, is no body to go by."""
     origin.answers["/robots.txt"] = ok(b"plain", more=f"Content-Encoding: {encoding}\r\n")
-    found = await fetcher.get(URL, limit_bytes=100, timeout_s=60)
-    assert found.error.startswith("encoding: ")
+    response = await fetcher.get(URL, limit_bytes=100, timeout_s=60)
+    assert response.error.startswith("encoding: ")
 
 
 async def test_a_drip_ends_at_the_deadline(fetcher: ProxyFetcher, origin: ScriptedOrigin) -> None:
@@ -147,10 +146,10 @@ async def test_a_drip_ends_at_the_deadline(fetcher: ProxyFetcher, origin: Script
             connection.sendall(b"x")
 
     origin.answers["/robots.txt"] = drip
-    found = await fetcher.get(URL, limit_bytes=100_000, timeout_s=1.0)
+    response = await fetcher.get(URL, limit_bytes=100_000, timeout_s=1.0)
     over.set()
-    assert (found.status, found.truncated, found.error) == (200, True, "timeout")
-    assert found.body
+    assert (response.status, response.truncated, response.error) == (200, True, "timeout")
+    assert response.body
 
 
 @pytest.mark.parametrize(
@@ -158,9 +157,9 @@ async def test_a_drip_ends_at_the_deadline(fetcher: ProxyFetcher, origin: Script
 )
 async def test_no_answer_is_told_in_the_proxys_words(fetcher: ProxyFetcher, url: str, constant: str) -> None:
     """A host that does not answer, or may not be asked, has no status but a reason."""
-    found = await fetcher.get(url, limit_bytes=99, timeout_s=60)
-    assert found.status == 0
-    assert found.error.startswith(constant)
+    response = await fetcher.get(url, limit_bytes=99, timeout_s=60)
+    assert response.status == 0
+    assert response.error.startswith(constant)
 
 
 async def test_many_at_once(fetcher: ProxyFetcher, origin: ScriptedOrigin) -> None:
@@ -168,5 +167,5 @@ async def test_many_at_once(fetcher: ProxyFetcher, origin: ScriptedOrigin) -> No
     for number in range(20):
         origin.answers[f"/{number}"] = ok(str(number).encode())
     urls = [f"http://origin.example/{number}" for number in range(20)]
-    found = await asyncio.gather(*(fetcher.get(url, limit_bytes=99, timeout_s=30) for url in urls))
-    assert [each.body for each in found] == [str(number).encode() for number in range(20)]
+    responses = await asyncio.gather(*(fetcher.get(url, limit_bytes=99, timeout_s=30) for url in urls))
+    assert [each.body for each in responses] == [str(number).encode() for number in range(20)]

@@ -70,7 +70,7 @@ def test_what_may_come_the_next_time_is_a_gap(entries: list[RequestLogEntry], ex
     ],
 )
 def test_what_the_proxy_never_heard_of_is_a_gap_when_it_is_a_part(failed: str, kind: str, expected: str) -> None:
-    """What a page gave up is wanted only if a reader would see it; what a browser refuses is not."""
+    """A request that the page aborted is a gap only if a reader would see it; one that the browser refused is none."""
     assert reason(RequestLog(URL, resource_type=kind, failed=failed)) == expected
 
 

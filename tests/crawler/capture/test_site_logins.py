@@ -31,9 +31,9 @@ COOKIE = {"name": "sid", "value": "s3cr3t", "domain": "wiki.example.org", "path"
 LOGIN = Login("wiki", ("wiki.example.org",), NOW, session=SiteSession((COOKIE,), {"https://wiki.example.org": {}}))
 
 
-def opened(folder: Path, *names: str, key: LoginKey = KEY, said: list[str] | None = None) -> SiteLogins:
-    """The logins of a folder, as a run opens them."""
-    warned = [] if said is None else said
+def opened(folder: Path, *names: str, key: LoginKey = KEY, warnings: list[str] | None = None) -> SiteLogins:
+    """Open the logins of a folder as a run does."""
+    warned = [] if warnings is None else warnings
     settings = LoginSettings(names, "" if key.kind == "passphrase" else str(folder / "key"))
     return open_logins(folder, settings, now=NOW, ask=lambda: key, warn=warned.append)
 
@@ -47,10 +47,10 @@ def opened(folder: Path, *names: str, key: LoginKey = KEY, said: list[str] | Non
 def test_what_was_sealed_is_what_is_opened(cookies: list[dict[str, str]], storage: dict[str, dict[str, str]]) -> None:
     """Whatever a site had stored, lone surrogates as well."""
     login = Login("a", ("a.example",), NOW, session=SiteSession(tuple(cookies), storage))
-    found = unseal_login(seal_login(login, KEY), KEY)
+    unsealed = unseal_login(seal_login(login, KEY), KEY)
 
-    assert (found.name, found.hosts, found.made_at) == (login.name, login.hosts, login.made_at)
-    assert found.session == login.session
+    assert (unsealed.name, unsealed.hosts, unsealed.made_at) == (login.name, login.hosts, login.made_at)
+    assert unsealed.session == login.session
 
 
 def test_no_secret_can_be_read_in_the_file_or_in_a_message() -> None:
@@ -146,11 +146,11 @@ def test_expired_cookies_are_left_out_and_told(tmp_path: Path) -> None:
         )
         login = Login(name, LOGIN.hosts, NOW, session=SiteSession(cookies))
         write_login(tmp_path, login, passphrase_key("correct horse"))
-    said: list[str] = []
-    logins = opened(tmp_path, "some", "none", key=passphrase_key("correct horse"), said=said)
+    warnings: list[str] = []
+    logins = opened(tmp_path, "some", "none", key=passphrase_key("correct horse"), warnings=warnings)
 
-    assert said[0] == "1 cookies of the login some have expired, 1 are left."
-    assert "create it again with weboid login URL --name none" in said[1]
+    assert warnings[0] == "1 cookies of the login some have expired, 1 are left."
+    assert "create it again with weboid login URL --name none" in warnings[1]
     first = logins.of("https://wiki.example.org/")
     assert first is not None
     assert [each["name"] for each in first.session.cookies] == ["1"]
@@ -161,13 +161,13 @@ def test_a_login_that_is_not_there_or_is_none_is_refused_by_name(tmp_path: Path)
     write_login(tmp_path, LOGIN, passphrase_key("correct horse"))
     (tmp_path / "other.login").write_bytes((tmp_path / "wiki.login").read_bytes())
     (tmp_path / "empty.login").write_bytes(b"{}")
-    for name, said in (
+    for name, message in (
         ("none", "There is no login 'none'"),
         ("../wiki", "not a name for a login"),
         ("other", "contains the login wiki"),
         ("empty", "not a login file"),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             opened(tmp_path, name, key=passphrase_key("correct horse"))
 
 

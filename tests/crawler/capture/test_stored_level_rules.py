@@ -34,14 +34,14 @@ WIKIS = {
 
 @pytest.fixture
 def frontier(tmp_path: Path) -> Iterator[Frontier]:
-    """A frontier that knows the wikis."""
+    """Yield a frontier to which the wikis are announced."""
     with SqliteFrontier(tmp_path / "frontier.sqlite") as frontier:
         announce_wikis(frontier, WIKIS)
         yield frontier
 
 
 def queued(frontier: Frontier, via: str, url: str = "https://a.example/") -> FrontierItem:
-    """An item that was found on that page."""
+    """Queue an item that was found on the page `via`, and claim it."""
     frontier.add([NewItem(url, via=via)], now=NOW)
     (item,) = frontier.claim(now=NOW, worker="one")
     return item
@@ -98,7 +98,7 @@ def test_wikis_are_announced_once_and_again_when_they_move(frontier: Frontier) -
 
 
 def test_a_profile_names_a_level_or_none() -> None:
-    """What is no level is refused when the profile is read, with those that are."""
+    """An unknown level is refused when the profile is read; the error lists the known ones."""
     check_settings(with_store(Settings(), "text"), source="test")
     with pytest.raises(ConfigError, match="store must be one of text, no-media, everything"):
         check_settings(with_store(Settings(), "images"), source="test")
@@ -124,5 +124,5 @@ def test_manifests_of_before_were_recorded_whole() -> None:
     lines = page.to_json().replace(b',\n "stored": "everything",\n "left_out": 0', b"")
     assert b'stored"' not in lines
     assert parse_pageinfo(lines).stored == "everything"
-    told = replace(page, stored="text", left_out=3)
-    assert parse_pageinfo(told.to_json()) == told
+    reduced_page = replace(page, stored="text", left_out=3)
+    assert parse_pageinfo(reduced_page.to_json()) == reduced_page

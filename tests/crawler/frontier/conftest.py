@@ -20,13 +20,13 @@ NewPlace = Callable[[], FrontierLocation]
 
 @pytest.fixture
 def now() -> datetime:
-    """A moment; tests reckon from here."""
+    """Return the moment from which the tests count time."""
     return datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 
 @pytest.fixture(scope="session")
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """A Redis for frontiers that do not meet."""
+    """Yield one Redis server for all tests; each frontier has a name of its own in it."""
     server = RedisServer(tmp_path_factory.mktemp("redis"))
     yield server
     server.stop()
@@ -34,7 +34,7 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
 
 @pytest.fixture(params=["sqlite", "redis"])
 def new_place(request: pytest.FixtureRequest, tmp_path: Path) -> NewPlace:
-    """Makes places for frontiers, of every implementation in turn."""
+    """Build places for frontiers, of every implementation in turn."""
     if request.param == "redis":
         server = request.getfixturevalue("redis_server")
         return lambda: RedisPlace(redis_address(server))
@@ -44,7 +44,7 @@ def new_place(request: pytest.FixtureRequest, tmp_path: Path) -> NewPlace:
 
 @pytest.fixture
 def open_frontier(new_place: NewPlace) -> Iterator[OpenFrontier]:
-    """Opens the same frontier as often as it is called, as processes would; closes all."""
+    """Open the same frontier as often as it is called, as processes would; close all at the end."""
     place = new_place()
     with ExitStack() as stack:
 
@@ -56,5 +56,5 @@ def open_frontier(new_place: NewPlace) -> Iterator[OpenFrontier]:
 
 @pytest.fixture
 def frontier(open_frontier: OpenFrontier) -> Frontier:
-    """An empty frontier with default settings."""
+    """Return an empty frontier with default settings."""
     return open_frontier()

@@ -36,12 +36,12 @@ def politeness_of(visits: int) -> PolitenessSettings:
 
 
 def up(moment: Moment) -> Moment:
-    """The moment, rounded up to milliseconds: the frontier may be late by less than one."""
+    """Return the moment rounded up to milliseconds: the frontier may be late by less than one."""
     return moment + timedelta(microseconds=-moment.microsecond % 1000)
 
 
 def down(moment: Moment) -> Moment:
-    """The moment, cut to milliseconds."""
+    """Return the moment cut to milliseconds."""
     return moment - timedelta(microseconds=moment.microsecond % 1000)
 
 
@@ -67,7 +67,7 @@ class UrlModel:
 
     @property
     def lease_end(self) -> Moment:
-        """When the claim's lease runs out."""
+        """Return when the claim's lease expires."""
         return self.seen + timedelta(seconds=SETTINGS.lease_s)
 
 
@@ -85,7 +85,7 @@ class HostModel:
     mean: float | None = None
 
     def ready(self, now: Moment) -> Moment:
-        """When the host may be asked, as far as it goes."""
+        """Return when the delay and block of the host end; while it is down, when its block alone ends."""
         return self.block if self.down > now else max(self.rest, self.block)
 
 
@@ -108,16 +108,16 @@ class FrontierModel:
 
     @property
     def longest_rest(self) -> timedelta:
-        """No host rests for longer."""
+        """Return the longest time that a host may rest."""
         p = self.politeness
         return timedelta(seconds=max(p.min_delay_s, p.max_delay_s, p.crawl_delay_limit_s))
 
     def of(self, host: str, state: ItemState) -> list[UrlModel]:
-        """The host's URLs in that state."""
+        """Return the host's URLs in that state."""
         return [b for b in self.books.values() if b.host == host and b.state is state]
 
     def held(self, item: FrontierItem) -> UrlModel | None:
-        """The claim, when it is the latest of its URL."""
+        """Return the URL's entry if the item is its latest claim and still held, else None."""
         book = self.books[item.url]
         return book if book.state is ItemState.CLAIMED and book.token == item.token else None
 
@@ -129,7 +129,7 @@ class FrontierModel:
         self.books[url] = UrlModel(host, lane, job, self.numbers, memo=memo)
 
     def ended(self, book: UrlModel, state: ItemState, outcome: str, now: Moment) -> None:
-        """An item came to its end."""
+        """Record the end of an item."""
         book.state, book.outcome, book.ended = state, outcome, down(now)
         minute = self.minutes.setdefault(now.replace(second=0, microsecond=0), Counter())
         minute[state] += 1
@@ -164,7 +164,7 @@ class FrontierModel:
         return True
 
     def tidy(self, now: Moment) -> None:
-        """What a claim does first."""
+        """Do what a claim does first: cut long rests, expire leases, queue what is due."""
         for slot in self.slots.values():
             if slot.rest > down(now) + self.longest_rest + CLOCK_SLACK:
                 slot.rest = down(now) + self.longest_rest
@@ -184,11 +184,11 @@ class FrontierModel:
                 self.queue(url, book.host, Lane.HIGH, book.job, book.memo)
 
     def waiting(self, host: str) -> list[UrlModel]:
-        """What the host could give if it might be asked."""
+        """Return the host's queued URLs that wait for no moment of their own."""
         return [book for book in self.of(host, ItemState.QUEUED) if book.later is None]
 
     def stands(self, host: str, now: Moment) -> Lane | None:
-        """The lane of the host's highest item; None when it cannot give one now."""
+        """Return the lane of the host's highest item; None when the host can give none now."""
         if len(self.of(host, ItemState.CLAIMED)) >= self.visits:
             return None
         if self.slots[host].ready(now) > now:
@@ -196,7 +196,7 @@ class FrontierModel:
         return min((book.lane for book in self.waiting(host)), default=None)
 
     def next_moment(self, now: Moment) -> Moment | None:
-        """When a claim may next give something, at the latest; None: never."""
+        """Return the moment by which a claim may next return an item; None if never."""
         if self.paused:
             return None
         moments = [b.lease_end for b in self.books.values() if b.state is ItemState.CLAIMED]
@@ -212,7 +212,7 @@ class FrontierModel:
 
 
 def lane_order(token: int) -> tuple[Lane, ...]:
-    """The order of a claim with that token."""
+    """Return the order in which a claim with that token tries the lanes."""
     if token % SETTINGS.standard_every == 0:
         return Lane.STANDARD, Lane.HIGH, Lane.NOW
     if token % SETTINGS.high_every == 0:

@@ -12,7 +12,7 @@ from tests.support.services.redis_server import RedisServer
 
 
 def redis_address(server: RedisServer) -> RedisAddress:
-    """Where no frontier is yet."""
+    """Return an address under which no frontier exists yet."""
     return parse_redis_url(f"{server.url}?frontier={uuid4()}", RedisUse.FRONTIER)
 
 

@@ -38,7 +38,7 @@ class FrontierLocation(Protocol):
     cuts_rests_at_once: bool
 
     def open(self, politeness: PolitenessSettings | None = None, settings: FrontierSettings | None = None) -> Frontier:
-        """The frontier that is kept here, as another process would open it."""
+        """Open the frontier that is stored here, as another process would."""
         ...
 
     def age(self, items: int) -> None:
@@ -71,18 +71,18 @@ class SqlitePlace:
 
 
 def claim_one(frontier: Frontier, now: datetime, worker: str = "w") -> FrontierItem:
-    """The only item that can be claimed."""
+    """Claim up to ten items and return the only one there is."""
     (item,) = frontier.claim(now=now, worker=worker, limit=10)
     return item
 
 
 def claimed_urls(frontier: Frontier, now: datetime, limit: int = 10) -> list[str]:
-    """The URLs that a claim hands out."""
+    """Claim items and return their URLs."""
     return [item.url for item in frontier.claim(now=now, worker="w", limit=limit)]
 
 
 def state_of(frontier: Frontier, url: str) -> ItemState | None:
-    """Where the URL stands."""
+    """Return the state of the URL; None when the frontier does not know it."""
     record = frontier.find(url)
     return None if record is None else record.state
 

@@ -532,12 +532,12 @@ def test_many_urls_are_found_as_one_is(frontier: Frontier, now: datetime) -> Non
     frontier.add([B1, *many], now=now)
     frontier.claim(now=now + SECOND, worker="w", limit=10)
     urls = [each.url for each in many[::-1]]
-    asked = ["https://unknown.example/", A1.url, *urls, A1.url, "https://B.example.org/1#top"]
+    addresses = ["https://unknown.example/", A1.url, *urls, A1.url, "https://B.example.org/1#top"]
 
-    found = frontier.find_all(asked)
+    records = frontier.find_all(addresses)
 
-    assert found == [frontier.find(url) for url in asked]
-    assert found[0] is None
+    assert records == [frontier.find(url) for url in addresses]
+    assert records[0] is None
     assert frontier.find_all([]) == []
 
 
@@ -623,7 +623,6 @@ def test_any_thread_may_use_one_frontier(open_frontier: OpenFrontier, now: datet
 
 
 def test_moments_of_any_zone_are_understood(frontier: Frontier, now: datetime) -> None:
-    """A moment is a moment."""
     elsewhere = now.astimezone().replace(microsecond=999)
     frontier.add([A1], now=elsewhere)
 

@@ -86,8 +86,8 @@ def test_a_host_that_was_not_asked_keeps_the_rest_it_had(open_frontier: OpenFron
     """Two visits at once: one asked the host, the other did not."""
     frontier = open_frontier(PolitenessSettings(visits_per_host=2))
     frontier.add([A1, A2, A3], now=now)
-    asked, other = frontier.claim(now=now, worker="w", limit=2)
-    frontier.complete(asked, now=now, outcome="ok", duration=9 * SECOND)
+    visited, other = frontier.claim(now=now, worker="w", limit=2)
+    frontier.complete(visited, now=now, outcome="ok", duration=9 * SECOND)
     frontier.complete(other, now=now, outcome="ok", duration=9 * SECOND, delay=NOT_ASKED)
 
     assert frontier.next_wakeup(now) == now + 9 * SECOND

@@ -36,7 +36,7 @@ LONGEST_WAIT = longest_wait(PolitenessSettings())
 
 
 def fill_lanes(frontier: Frontier, now: datetime, each: int = 30) -> None:
-    """Hosts of their own for every item of every lane."""
+    """Add items of every lane, each on a host of its own."""
     for lane in Lane:
         urls = (f"https://{lane.name.lower()}-{number}.test/" for number in range(each))
         frontier.add([NewItem(url, lane) for url in urls], now=now)
@@ -254,7 +254,7 @@ def test_a_clock_that_is_put_back_lets_no_host_rest_for_long(frontier: Frontier,
 
 
 def test_a_clock_that_is_put_back_lifts_no_block_and_loses_no_item(frontier: Frontier, now: datetime) -> None:
-    """What was decided with a moment holds until that moment."""
+    """A block or a not-before moment stays valid when the clock is set back."""
     frontier.add([A1, B1], now=now)
     frontier.block_until("a.example.org", now + MINUTE, "Retry-After", now=now)
     retried = claim_one(frontier, now)
@@ -291,7 +291,7 @@ def test_block_by_an_operator_outlasts_any_clock(frontier: Frontier, now: dateti
 
 
 def test_block_of_an_operator_that_was_lifted_leaves_back_offs_cut(frontier: Frontier, now: datetime) -> None:
-    """What the clock did is noticed for a back-off that follows an operator's block."""
+    """A back-off given while the clock was ahead is cut even if it follows an operator's block."""
     frontier.add([A1], now=now)
     ahead = now + 365 * DAY
     frontier.block_until(A, ahead + DAY, "paused", now=ahead)

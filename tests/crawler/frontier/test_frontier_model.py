@@ -101,7 +101,7 @@ class FrontierMachine(RuleBasedStateMachine):
         lane=st.lists(lanes, min_size=len(URLS), max_size=len(URLS)),
     )
     def begin(self, visits: int, calm: bool, seeds: list[str], lane: list[Lane]) -> None:
-        """A new frontier; in calm histories nobody pauses anything, and no host makes trouble."""
+        """Open a new frontier with seeds; in calm histories nobody pauses anything and no host makes trouble."""
         self.calm = calm
         self.model = FrontierModel(visits)
         self.reopen()
@@ -109,7 +109,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def act(self, data: st.DataObject) -> None:
-        """One verb: rules of their own would be left out of half of the histories each."""
+        """Run one verb: separate rules would be left out of half of the histories each."""
         weights = {
             name: each.weight
             for name, each in VERBS.items()
@@ -121,7 +121,7 @@ class FrontierMachine(RuleBasedStateMachine):
         getattr(self, name)(**values)
 
     def reopen(self) -> None:
-        """A restart changes nothing."""
+        """Open the frontier again, as after a restart, which changes nothing."""
         if hasattr(self, "frontier"):
             self.frontier.close()
         self.frontier = self.place.open(politeness_of(self.model.visits), SETTINGS)
@@ -133,7 +133,7 @@ class FrontierMachine(RuleBasedStateMachine):
         order=st.one_of(st.none(), st.sampled_from("12")),
     )
     def operate(self, items: int, restarts: bool, key: str, order: str | None) -> None:
-        """Items by the hundred thousand come and go, operators give orders, processes restart."""
+        """Add and remove items by the hundred thousand, give orders, restart processes."""
         if restarts:
             self.reopen()
         else:
@@ -148,7 +148,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @verb(off=st.integers(-1_000, 1_000))
     def approach(self, off: int) -> None:
-        """The moment of the next wake-up, within a millisecond of it."""
+        """Advance the clock to the next wake-up, within a millisecond of it."""
         wakeup = self.frontier.next_wakeup(self.now)
         if wakeup is not None:
             self.now = max(self.now, wakeup + timedelta(microseconds=off))
@@ -171,7 +171,7 @@ class FrontierMachine(RuleBasedStateMachine):
         host=st.one_of(st.none(), hosts),
     )
     def add(self, wanted: list[tuple[str, Lane]], again: timedelta | None, job: str, host: str | None) -> None:
-        """URLs are found, known ones among them; hosts may share their turns."""
+        """Add URLs, known ones among them; hosts may share their turns."""
         added = requeued = 0
         firsts: dict[str, Lane] = {}
         for url, lane in wanted:
@@ -196,7 +196,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @verb(4, limit=st.integers(1, 4))
     def claim(self, limit: int) -> None:
-        """A worker asks for work."""
+        """Claim items and compare them with the model."""
         if not self.model.paused:
             self.model.tidy(self.now)
         items = self.frontier.claim(now=self.now, worker="w", limit=limit)
@@ -211,7 +211,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @verb(6, limit=st.integers(1, 4), delay=delays, again=spans)
     def work(self, limit: int, delay: timedelta | None, again: timedelta) -> None:
-        """A worker asks for work and does it."""
+        """Claim items, complete them and advance the clock."""
         before = len(self.handed_out)
         self.claim(limit)
         for item in self.handed_out[before:]:
@@ -222,7 +222,7 @@ class FrontierMachine(RuleBasedStateMachine):
         self.now += again
 
     def check_claimed(self, item: FrontierItem) -> None:
-        """The item is the one that is owed to this claim."""
+        """Assert that the item is the one due to this claim, and record it in the model."""
         model, book = self.model, self.model.books[item.url]
         slot = model.slots[book.host]
         lane = model.stands(book.host, self.now)
@@ -259,7 +259,7 @@ class FrontierMachine(RuleBasedStateMachine):
         due: timedelta | None,
         memo: str,
     ) -> None:
-        """Some claim ends well, maybe one lost long ago."""
+        """Complete a claim, maybe one lost long ago."""
         item, book = self.some_claim(which)
         due_at = None if due is None else self.now + due
 
@@ -286,7 +286,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @verb(which=whiches, after=maybe_spans, duration=maybe_spans, delay=delays)
     def retry(self, which: int, after: timedelta | None, duration: timedelta | None, delay: timedelta | None) -> None:
-        """Some claim ends badly."""
+        """End a claim with a retry."""
         item, book = self.some_claim(which)
         not_before = None if after is None else self.now + after
 
@@ -308,7 +308,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @verb(which=whiches, skip=st.booleans(), duration=maybe_spans, delay=delays)
     def fail_or_skip(self, which: int, skip: bool, duration: timedelta | None, delay: timedelta | None) -> None:
-        """Some claim ends for good."""
+        """End a claim for good."""
         item, book = self.some_claim(which)
         verb = self.frontier.skip if skip else self.frontier.fail
 
@@ -322,7 +322,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @verb(which=whiches, after=maybe_spans)
     def release(self, which: int, after: timedelta | None) -> None:
-        """Some claim is given back."""
+        """Release a claim, with or without a not-before moment."""
         item, book = self.some_claim(which)
         not_before = None if after is None else self.now + after
 
@@ -333,7 +333,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @verb(which=whiches)
     def renew(self, which: int) -> None:
-        """Some holder gives a sign of life."""
+        """Renew the lease of a claim."""
         item, book = self.some_claim(which)
 
         assert self.frontier.renew(item, now=self.now) == (book is not None)
@@ -342,7 +342,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @verb(wanted=st.lists(urls, max_size=3, unique=True))
     def discard(self, wanted: list[str]) -> None:
-        """An operator wants some URLs no longer."""
+        """Discard URLs as an operator does."""
         count = 0
         for book in filter(None, map(self.model.books.get, wanted)):
             if book.state is ItemState.QUEUED:
@@ -357,7 +357,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @verb(trouble=True, host=hosts, span=spans)
     def rest(self, host: str, span: timedelta) -> None:
-        """A host was asked by the way."""
+        """Let a host rest as after a request outside its visits."""
         if host in self.model.slots:
             self.model.rested(host, self.now + span, self.now)
 
@@ -365,7 +365,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @verb(trouble=True, host=hosts, span=spans, lift=st.booleans())
     def block(self, host: str, span: timedelta, lift: bool) -> None:
-        """A host asks to be left alone, or is freed."""
+        """Block a host, or lift its block."""
         moment = self.now if lift else self.now + span
         slot = self.model.slots.setdefault(host, HostModel())
         if moment <= self.now:
@@ -377,7 +377,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @verb(trouble=True, host=hosts, is_down=st.booleans(), blocks=st.booleans(), span=maybe_spans)
     def back_off(self, host: str, is_down: bool, blocks: bool, span: timedelta | None) -> None:
-        """A host fails or refuses us as a whole."""
+        """Back off from a host that fails or refuses requests as a whole."""
         slot = self.model.slots.setdefault(host, HostModel())
         slot.refusals += 1
         at_least = None if span is None else self.now + span
@@ -398,7 +398,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @verb(trouble=True, on=st.booleans())
     def pause(self, on: bool) -> None:
-        """The crawl is stopped for a while."""
+        """Pause or resume the crawl."""
         self.model.paused = on
         if on:
             self.frontier.pause("x")
@@ -406,7 +406,7 @@ class FrontierMachine(RuleBasedStateMachine):
             self.frontier.resume()
 
     def order(self, key: str, value: str | None) -> None:
-        """An operator wants something, or no longer."""
+        """Give an operator's order, or take it back."""
         if value is not None:
             self.orders[key] = value
             assert self.frontier.give_order("o", key, value) > self.version
@@ -416,7 +416,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_lost(self) -> None:
-        """The counts are the model's."""
+        """Assert that counts and statistics agree with the model."""
         if not hasattr(self, "model"):
             return
         books = self.model.books.values()
@@ -446,7 +446,7 @@ class FrontierMachine(RuleBasedStateMachine):
             assert self.now <= wakeup <= latest
 
     def look(self) -> None:
-        """Every report says what the model says."""
+        """Assert that every report agrees with the model."""
         for host in HOSTS:
             self.look_at_host(host)
         for job in JOBS:
@@ -460,7 +460,7 @@ class FrontierMachine(RuleBasedStateMachine):
             self.look_at_state(state)
 
     def look_at_host(self, host: str) -> None:
-        """The host's report."""
+        """Assert that the host's report agrees with the model."""
         report = self.frontier.host(host, now=self.now)
         slot = self.model.slots.get(host)
         assert (report is None) == (slot is None)
@@ -476,7 +476,7 @@ class FrontierMachine(RuleBasedStateMachine):
         assert report.down_until == (slot.down if slot.down > self.now else None)
 
     def look_at_job(self, job: str) -> None:
-        """The job's counts."""
+        """Assert that the job's counts agree with the model."""
         counts = self.frontier.job_counts(job)
         books = [book for book in self.model.books.values() if book.job == job]
         for state in ItemState:
@@ -485,14 +485,14 @@ class FrontierMachine(RuleBasedStateMachine):
         assert (counts.began_at is None) == (job not in self.model.jobs)
 
     def look_at_state(self, state: ItemState) -> None:
-        """A scan and a listing tell all items in that state, and no other."""
+        """Assert that a scan and a listing return exactly the items in that state."""
         scanned, cursor = self.frontier.scan(state, limit=2)
-        found = [record.item.url for record in scanned]
+        scanned_urls = [record.item.url for record in scanned]
         while cursor:
             scanned, cursor = self.frontier.scan(state, cursor=cursor, limit=2)
-            found += [record.item.url for record in scanned]
+            scanned_urls += [record.item.url for record in scanned]
         expected = sorted(url for url, book in self.model.books.items() if book.state is state)
-        assert sorted(set(found)) == expected
+        assert sorted(set(scanned_urls)) == expected
         listed = [r for host in HOSTS for r in self.frontier.ls(state, host=host)]
         assert sorted(record.item.url for record in listed) == expected
         everything = self.frontier.ls(state)
@@ -502,12 +502,12 @@ class FrontierMachine(RuleBasedStateMachine):
             assert all(one < next_one for one, next_one in pairwise(tokens))
 
     def some_claim(self, which: int) -> tuple[FrontierItem, UrlModel | None]:
-        """One of the latest claims, and its book when it is still held."""
+        """Return one of the latest claims, and its model entry when it is still held."""
         item = self.handed_out[-1 - which % len(self.handed_out)]
         return item, self.model.held(item)
 
     def teardown(self) -> None:
-        """Every URL is in the books as it should be, and all that is left can be worked off."""
+        """Assert that every record agrees with the model and that all remaining items can be worked off."""
         try:
             if hasattr(self, "model"):
                 for url, book in self.model.books.items():
@@ -518,7 +518,7 @@ class FrontierMachine(RuleBasedStateMachine):
                 self.frontier.close()
 
     def check_record(self, url: str, book: UrlModel) -> None:
-        """The record of a URL says what the model says."""
+        """Assert that the record of a URL agrees with the model."""
         record = self.frontier.find(url)
         assert record is not None
         assert (record.state, record.item.lane) == (book.state, book.lane)
@@ -550,7 +550,6 @@ class FrontierMachine(RuleBasedStateMachine):
 
 
 def host_in(url: str) -> str:
-    """The host of one of our URLs."""
     return url.split("/")[2]
 
 

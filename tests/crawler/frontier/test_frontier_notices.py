@@ -29,7 +29,7 @@ def test_every_order_raises_the_version(frontier: Frontier, now: datetime) -> No
 
 
 def test_an_order_that_is_taken_back_is_gone(frontier: Frontier, now: datetime) -> None:
-    """Which is news, too; taking back what was never given is not."""
+    """Taking an order back changes the version; taking back an unknown order does not."""
     given = frontier.give_order("stop", "", "now")
 
     assert frontier.take_back("stop", "")

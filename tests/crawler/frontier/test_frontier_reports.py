@@ -29,7 +29,7 @@ NOT_ASKED = timedelta(0)
 
 
 def everything(frontier: Frontier, state: ItemState, limit: int = 2, cursor: str = "") -> list[str]:
-    """The URLs that a whole scan tells, from that cursor on."""
+    """Return the URLs of a whole scan, from that cursor on."""
     urls = []
     while True:
         records, cursor = frontier.scan(state, cursor=cursor, limit=limit)

@@ -43,7 +43,7 @@ RIGHTS = (
 
 @pytest.fixture
 def connect() -> Iterator[Open]:
-    """Opens frontiers, and closes them."""
+    """Open frontiers, and close them at the end."""
     with ExitStack() as stack:
 
         def opener(address: RedisAddress | str, **options: Any) -> RedisFrontier:
@@ -57,7 +57,7 @@ def connect() -> Iterator[Open]:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RedisServer]:
-    """A Redis of the test's own that keeps what it acknowledged."""
+    """Yield a Redis server of the test's own that keeps what it acknowledged."""
     started = RedisServer(tmp_path / "redis", persistent=True)
     yield started
     started.stop()
@@ -318,8 +318,8 @@ class saying:  # noqa: N801 reads as the function it is
             except OSError:
                 return
             with peer, suppress(OSError):
-                while self._words and (said := peer.recv(1 << 16)):
-                    peer.sendall(self._words * max(said.count(b"*"), 1))
+                while self._words and (chunk := peer.recv(1 << 16)):
+                    peer.sendall(self._words * max(chunk.count(b"*"), 1))
 
 
 def test_a_wrong_password_is_told_without_it(tmp_path: Path, connect: Open) -> None:
@@ -336,7 +336,7 @@ def test_a_wrong_password_is_told_without_it(tmp_path: Path, connect: Open) -> N
 
 
 def test_a_full_server_changes_nothing(tmp_path: Path, connect: Open, now: datetime) -> None:
-    """What is being visited can be ended all the same; the rest works when there is room again."""
+    """A visit in progress can be ended all the same; the rest works when there is room again."""
     small = RedisServer(tmp_path / "small")
     try:
         frontier = connect(small.url)
@@ -404,10 +404,10 @@ def test_an_ending_whose_answer_was_lost_counts_once(
         hold = relay.hold_request if lost == "request" else relay.hold_answer
         hold(b"unmistakable")
         cutter = cut_when_held(relay)
-        said = end(frontier, item, now)
+        outcome = end(frontier, item, now)
         cutter.join()
 
-        assert said == (ItemState.QUEUED if ending == "retry" else True)
+        assert outcome == (ItemState.QUEUED if ending == "retry" else True)
         assert not end(frontier, item, now)
         assert frontier.unfinished(now) == (2 if ending in ("retry", "release") else 0)
         record = frontier.find(item.url)
@@ -502,7 +502,7 @@ def test_a_user_with_few_rights_is_enough(redis_server: RedisServer, connect: Op
 
 
 def test_the_documented_rights_are_these() -> None:
-    """What the test above uses is what operators are told."""
+    """The rights that the test above uses are those documented for operators."""
     page = Path(__file__).parents[3] / "docs" / "explanation" / "frontier.md"
 
     assert RIGHTS in " ".join(page.read_text(encoding="utf-8").split())

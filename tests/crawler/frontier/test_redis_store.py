@@ -19,20 +19,20 @@ class DelayedClocks:
         self.latency_s = latency_s
         self.ours = timedelta(0)
         self.passed_s = 1_000.0
-        self.asked = 0
+        self.request_count = 0
         self.clock = ServerClock(self._server_now, lambda: self.passed_s)
 
     @property
     def now(self) -> datetime:
-        """What our clock says."""
+        """Return the local time."""
         return START + self.ours + timedelta(seconds=self.passed_s)
 
     def _server_now(self) -> datetime:
-        self.asked += 1
+        self.request_count += 1
         self.passed_s += self.latency_s / 2
-        said = START + self.ahead + timedelta(seconds=self.passed_s)
+        server_time = START + self.ahead + timedelta(seconds=self.passed_s)
         self.passed_s += self.latency_s / 2
-        return said
+        return server_time
 
 
 @given(spans, st.floats(0, 2))
@@ -48,10 +48,10 @@ def test_the_server_is_asked_about_once_a_minute() -> None:
     """Not with every verb."""
     world = DelayedClocks(timedelta(hours=1))
     world.clock.offset(world.now)
-    asked = world.asked
+    query_count = world.request_count
     world.passed_s += CHECK_EVERY_S - 1
     world.clock.offset(world.now)
-    assert world.asked == asked
+    assert world.request_count == query_count
 
     world.ahead += timedelta(milliseconds=300)
     world.passed_s += 2
@@ -71,7 +71,7 @@ def test_a_clock_of_ours_that_is_set_is_noticed_at_once(step: timedelta) -> None
 
 
 def test_without_a_server_our_own_time_counts() -> None:
-    """What tests and collections of one machine want."""
+    """Tests and collections of one machine use the local clock."""
     clock = ServerClock(None, lambda: 0.0)
 
     assert clock.offset(START) == timedelta(0)

@@ -14,7 +14,7 @@ from crawler.frontier.sqlite_frontier import SqliteFrontier
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the frontier's file lies."""
+    """Return the path of the frontier's file."""
     return tmp_path / "frontier.sqlite"
 
 

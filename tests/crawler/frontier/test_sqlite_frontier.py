@@ -64,13 +64,13 @@ while True:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the frontier's file lies."""
+    """Return the path of the frontier's file."""
     return tmp_path / "frontier.sqlite"
 
 
 @contextmanager
 def running(path: Path, name: str, ahead: int, output: int) -> Iterator[subprocess.Popen[bytes]]:
-    """A worker process that reports to that file descriptor; killed at the end of the block."""
+    """Start a worker process that reports to that file descriptor; kill it at the end of the block."""
     with subprocess.Popen(
         [sys.executable, "-c", WORKER, path, name, str(ahead)],
         stdout=output,
@@ -286,7 +286,7 @@ def test_every_question_that_verbs_ask_is_answered_by_an_index(path: Path) -> No
 
 
 def exercise(frontier: SqliteFrontier, now: datetime) -> None:
-    """Every verb, every way through it."""
+    """Call every verb, through every branch of it."""
     urls = [f"https://h{number % 3}.test/{number}" for number in range(9)]
     frontier.add(map(NewItem, urls), now=now)
     frontier.add([NewItem(urls[8], Lane.NOW)], now=now, again=timedelta(0))
@@ -319,7 +319,7 @@ def exercise(frontier: SqliteFrontier, now: datetime) -> None:
 
 
 def exercise_endings(frontier: SqliteFrontier, now: datetime) -> None:
-    """Endings with all that can be said."""
+    """End items in every way, with all parameters."""
     frontier.add([NewItem(f"https://e{n}.test/", job="j") for n in range(3)], now=now)
     one, two, three = frontier.claim(now=now, worker="w", limit=3)
     frontier.complete(one, now=now, outcome="ok", due=now + 60 * SECOND, memo="m", stored_bytes=1)
@@ -329,7 +329,7 @@ def exercise_endings(frontier: SqliteFrontier, now: datetime) -> None:
 
 
 def exercise_reports(frontier: SqliteFrontier, urls: list[str], now: datetime) -> None:
-    """Every question."""
+    """Call every report."""
     frontier.next_wakeup(now)
     frontier.stats(now)
     frontier.counts()

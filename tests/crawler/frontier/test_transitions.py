@@ -159,10 +159,10 @@ def test_a_memo_outlives_failures_and_is_replaced_by_the_next_completion(frontie
     frontier.fail(failed, now=now, reason="gone")
     frontier.add([A1], now=now, again=ALL_THAT_ENDED)
     now += HOUR
-    kept = visit(frontier, now)
+    completed = visit(frontier, now)
     frontier.add([A1], now=now, again=ALL_THAT_ENDED)
 
-    assert (failed.memo, kept.memo) == ("one", "one")
+    assert (failed.memo, completed.memo) == ("one", "one")
     assert claim_one(frontier, now + HOUR).memo == ""
 
 
@@ -288,7 +288,7 @@ def test_items_that_wait_for_their_moment_are_discarded_too(frontier: Frontier, 
 
 
 def test_a_discard_leaves_claimed_and_ended_items_alone(frontier: Frontier, now: datetime) -> None:
-    """What is under way is ended by its worker; what was archived stays archived."""
+    """Claimed items are ended by their worker; archived ones stay archived."""
     frontier.add([A1, B1], now=now)
     held, done = frontier.claim(now=now, worker="w", limit=2)
     frontier.complete(done, now=now, outcome="ok")

@@ -24,20 +24,20 @@ SEED = "https://a.example/docs/"
 
 @pytest.fixture
 def clock() -> ManualClock:
-    """Stands still until it is moved."""
+    """Return a clock that stands still until it is moved."""
     return ManualClock(datetime(2026, 11, 21, 12, tzinfo=UTC))
 
 
 @pytest.fixture
 def frontier(new_place: NewPlace) -> Iterator[Frontier]:
-    """A frontier of every implementation, whose hosts need no rest."""
+    """Yield a frontier of every implementation, without host delays."""
     politeness = PolitenessSettings(min_delay_s=0.0, max_delay_s=0.0, visits_per_host=100)
     with new_place().open(politeness) as opened:
         yield opened
 
 
 def job_of(text: str = "", *, name: str = "mine", seeds: tuple[str, ...] = (SEED,)) -> Job:
-    """A job with the settings of that profile."""
+    """Return a job with the settings of that profile."""
     return Job(name, seeds, parse_settings(text), Lane.STANDARD, NOW)
 
 
@@ -69,7 +69,7 @@ def test_a_job_survives_the_way_through_the_frontier(settings: Settings, lane: L
 
 
 def test_only_what_belongs_to_the_crawl_travels() -> None:
-    """Where the proxy may connect to is each machine's own."""
+    """Egress settings are not sent with a job: they are each machine's own."""
     settings = parse_settings(
         '[egress]\nallow = ["10.0.0.0/8"]\n[visit]\ntimeout_s = 5\n[[sheet]]\nmatch = "b.example"\nscope.depth = 1\n'
     )
@@ -126,9 +126,9 @@ def test_a_sheet_holds_below_its_prefix_within_half_a_second(frontier: Frontier,
     frontier.give_order(SHEET_ORDER, "example,a,)/docs/", '{"scope": {"exclude": ["x"]}}')
     clock.advance(seconds=ORDERS_POLL_S)
 
-    found = jobs.settings_for(SEED, "mine")
-    assert (found.visit.timeout_s, found.visit.language) == (2, "de")
-    assert found.scope.exclude == ("x",)
+    settings = jobs.settings_for(SEED, "mine")
+    assert (settings.visit.timeout_s, settings.visit.language) == (2, "de")
+    assert settings.scope.exclude == ("x",)
     assert jobs.settings_for("https://a.example/", "mine").scope.exclude == ()
     assert jobs.settings_for("https://b.example/", "mine").visit == VisitSettings()
     assert jobs.scope_for(SEED + "x", "mine").excluded(SEED + "x") == "x"

@@ -36,7 +36,7 @@ REPAIR = RepairVisit("0f3c", "repair-1")
 
 @pytest.fixture
 def frontier(new_place: NewPlace) -> Iterator[Frontier]:
-    """A frontier of every implementation."""
+    """Yield a frontier of every implementation, without host delays."""
     with new_place().open(PolitenessSettings(min_delay_s=0.0, max_delay_s=0.0)) as opened:
         yield opened
 
@@ -78,7 +78,7 @@ def test_a_repair_is_read_as_it_was_written(page_id: str, login: str, bucket: st
 
 @given(st.text())
 def test_a_bucket_is_a_name(bucket: str) -> None:
-    """What a control socket would refuse is refused here."""
+    """A bucket name that a control socket would refuse is refused here."""
     text = json.dumps({"page_id": "a", "bucket": f"/{bucket}"})
 
     with pytest.raises(InputError):
@@ -86,7 +86,7 @@ def test_a_bucket_is_a_name(bucket: str) -> None:
 
 
 def test_the_thorough_profile_is_laid_over_the_settings_and_the_rest_stays() -> None:
-    """How a site is asked, by whom and as which device is the run's own affair."""
+    """Politeness, device and proxy settings stay those of the run."""
     settings = Settings(
         visit=VisitSettings(mobile=True, timeout_s=7.0),
         behaviours=BehaviourSettings(run=()),
@@ -95,13 +95,13 @@ def test_the_thorough_profile_is_laid_over_the_settings_and_the_rest_stays() -> 
     )
     thorough = load_profile("thorough")
 
-    found = REPAIR.lay_over(settings)
+    merged = REPAIR.lay_over(settings)
 
-    assert found.visit.mobile
-    assert found.visit.timeout_s == thorough.visit.timeout_s
-    assert found.behaviours == thorough.behaviours
-    assert found.politeness == settings.politeness
-    assert (found.proxy.dedup_bucket, found.proxy.disk_reserve_bytes) == ("repair-1", 5)
+    assert merged.visit.mobile
+    assert merged.visit.timeout_s == thorough.visit.timeout_s
+    assert merged.behaviours == thorough.behaviours
+    assert merged.politeness == settings.politeness
+    assert (merged.proxy.dedup_bucket, merged.proxy.disk_reserve_bytes) == ("repair-1", 5)
 
 
 def test_of_a_profile_only_the_groups_that_were_asked_for_are_laid_over() -> None:
@@ -112,9 +112,9 @@ def test_of_a_profile_only_the_groups_that_were_asked_for_are_laid_over() -> Non
 
 def test_a_profile_that_is_missing_leaves_a_fresh_bucket() -> None:
     """A worker elsewhere may not have it: the page is captured again all the same."""
-    found = replace(REPAIR, profile="no-such-profile").lay_over(Settings())
+    merged = replace(REPAIR, profile="no-such-profile").lay_over(Settings())
 
-    assert found == replace(Settings(), proxy=ProxySettings(dedup_bucket="repair-1"), visit=VisitSettings(fresh=True))
+    assert merged == replace(Settings(), proxy=ProxySettings(dedup_bucket="repair-1"), visit=VisitSettings(fresh=True))
 
 
 ITEM = FrontierItem("id", URL, "a.example", Lane.STANDARD, 0, "", 1)
@@ -134,7 +134,7 @@ CLUB = SiteLogins([Login("club", ("a.example",), NOW, session=SiteSession())])
 async def test_a_page_is_repaired_as_whom_it_was_captured_or_not_at_all(
     captured_with: str, logins: SiteLogins | None, action: RuleAction
 ) -> None:
-    """What a member sees takes the place of nothing public, nor the other way round."""
+    """A member's view never replaces a public capture, nor the other way round."""
     rule = RepairRule(lambda _: replace(REPAIR, login=captured_with), logins)
 
     verdict = await rule.before(ITEM, now=NOW)

@@ -12,7 +12,6 @@ from crawler.jobs.list_files import GivenUrls, ListFile, ListLineProblem, parse_
 
 
 def read_file(path: Path) -> list[str | ListLineProblem]:
-    """The URLs and problems of a list."""
     with ListFile(str(path)) as file:
         return list(file)
 

@@ -27,7 +27,7 @@ LINKS = st.builds(
 
 
 def why(kind: str, seed: str, link: str, **settings: object) -> str:
-    """The reason of the decision on a link of the seed."""
+    """Return the reason of the decision on a link of the seed."""
     scope = Scope(
         SeedTerritory(kind, [fetch_key(seed)]),
         ScopeSettings(kind=kind, **settings),  # type: ignore[arg-type]

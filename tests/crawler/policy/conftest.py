@@ -34,13 +34,12 @@ async def ask(verb: Callable[[], Any]) -> Any:
 
 
 def item(path: str = "/page", *, site: str = SITE, lane: Lane = Lane.STANDARD) -> FrontierItem:
-    """An item of the site."""
     host = site.partition("://")[2].partition(":")[0].partition("/")[0]
     return FrontierItem("id", site + path, host, lane, 0, "", 1, token=1)
 
 
 def page(path: str = "/page", *, site: str = SITE, **facts: Any) -> CaptureResult:
-    """What came of its visit; complete with status 200 when nothing else is said."""
+    """Return the result of a visit: complete with status 200 unless `facts` say otherwise."""
     again = facts.pop("again", False)
     url = site + path
     info = PageInfo("id", url, url, "2026-11-21T12:00:00.000Z", VisitOutcome.COMPLETE, status=200)
@@ -86,11 +85,11 @@ class PolicyHarness:
         return entry
 
     async def before(self, path: str = "/page", **about: Any) -> RuleDecision:
-        """The rule's word."""
+        """Return the rule's decision on a visit."""
         return await self.rule.before(item(path, **about), now=self.clock.now())
 
     async def after(self, path: str = "/page", *, site: str = SITE, **facts: Any) -> FollowUp:
-        """What the rule makes of a visit; a second passes."""
+        """Return what the rule makes of a visit, and advance the clock by a second."""
         follow_up = FollowUp()
         captured = page(path, site=site, **facts)
         await self.rule.after(item(path, site=site), captured, follow_up, now=self.clock.now())
@@ -135,7 +134,7 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PolicyHosts]:
 
 @pytest.fixture
 def origin(hosts: PolicyHosts) -> ScriptedOrigin:
-    """origin.example and other.example, as if nobody had asked them for anything."""
+    """Return the origin of origin.example and other.example, without answers or recorded requests."""
     hosts.origin.answers.clear()
     hosts.origin.requests.clear()
     return hosts.origin
@@ -143,7 +142,7 @@ def origin(hosts: PolicyHosts) -> ScriptedOrigin:
 
 @pytest.fixture
 def secure_origin(hosts: PolicyHosts) -> ScriptedOrigin:
-    """The same for secure.example."""
+    """Return the origin of secure.example, without answers or recorded requests."""
     hosts.secure_origin.answers.clear()
     hosts.secure_origin.requests.clear()
     return hosts.secure_origin
@@ -151,20 +150,19 @@ def secure_origin(hosts: PolicyHosts) -> ScriptedOrigin:
 
 @pytest.fixture
 def settings() -> Settings:
-    """The defaults."""
     return Settings()
 
 
 @pytest.fixture
 def frontier(tmp_path: Path) -> Iterator[Frontier]:
-    """A frontier of its own."""
+    """Yield an empty SQLite frontier."""
     with SqliteFrontier(tmp_path / "frontier.sqlite") as made:
         yield made
 
 
 @pytest.fixture
 def clock() -> ManualClock:
-    """Noon."""
+    """Return a clock set to noon."""
     return ManualClock(NOON)
 
 
@@ -180,8 +178,8 @@ def obeying(frontier: Frontier, clock: ManualClock, hosts: PolicyHosts, origin: 
 
     @asynccontextmanager
     async def visits(page_id: str) -> AsyncIterator[ProxyVisit]:
-        async with hosts.proxy.client.visit(page_id, bucket="default") as kept:
-            yield kept
+        async with hosts.proxy.client.visit(page_id, bucket="default") as visit:
+            yield visit
 
     async def agent() -> str:
         return "Mozilla/5.0 (test)"
@@ -192,6 +190,5 @@ def obeying(frontier: Frontier, clock: ManualClock, hosts: PolicyHosts, origin: 
     return PolicyHarness(frontier, made, clock, fetcher)
 
 
-def asked(origin: ScriptedOrigin) -> list[str]:
-    """The paths that the origin was asked for."""
+def requested_paths(origin: ScriptedOrigin) -> list[str]:
     return [head.split(b" ")[1].decode() for head in origin.requests]

@@ -27,13 +27,13 @@ BLACK_AND_WHITE = (PolicyKind.WHITELIST, PolicyKind.BLACKLIST)
 
 
 def entry(kind: PolicyKind, pattern: str, *, key: str = "", value: str = "", days: int = 0) -> PolicyEntry:
-    """An entry that holds, for so many days, or for ever."""
+    """Return an entry that is valid for so many days; 0 means for ever."""
     expires_at = NOW + timedelta(days=days) if days else None
     return PolicyEntry(kind, pattern, "because", "alice", NOW, expires_at, key, value)
 
 
 def orders(*entries: PolicyEntry) -> dict[str, str]:
-    """They as the frontier keeps them."""
+    """Return the entries as the frontier stores them."""
     return {each.id: each.to_json() for each in entries}
 
 
@@ -76,8 +76,8 @@ def test_of_each_setting_the_most_specific_holds() -> None:
             entry(PolicyKind.SETTING, "example.org", key="ban_s", value="60"),
         )
     )
-    found = entries.settings("http://www.example.org/", now=NOW)
-    assert {key: each.value for key, each in found.items()} == {"robots": "ignore", "ban_s": "60"}
+    entry_by_key = entries.settings("http://www.example.org/", now=NOW)
+    assert {key: each.value for key, each in entry_by_key.items()} == {"robots": "ignore", "ban_s": "60"}
 
 
 def test_what_cannot_be_read_is_kept_and_named() -> None:
@@ -142,7 +142,7 @@ def test_an_entry_comes_back_as_it_was(made: PolicyEntry) -> None:
 
 
 def test_the_reason_names_pattern_why_who_and_until_when() -> None:
-    """What is recorded with a skipped URL says all that is known."""
+    """The reason recorded with a skipped URL contains all that is known of the entry."""
     text = str(entry(PolicyKind.BLACKLIST, "example.org", days=30))
     assert text == "blacklist: example.org (because, by alice, 2026-11-21, until 2026-12-21 12:00 UTC)"
 
@@ -156,14 +156,13 @@ def test_the_same_decision_takes_the_place_of_the_earlier_one() -> None:
 
 
 def lists_of(folder: Path, *, name: str = "spam.txt", text: str | bytes = "") -> UrlBlocklists:
-    """The list with that text."""
     path = folder / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return read_lists([str(path)])
 
 
 def refusing(lists: UrlBlocklists, url: str) -> str:
-    """The line that names the URL, as reasons cite it."""
+    """Return the line that refuses the URL, as reasons cite it; empty if there is none."""
     return str(lists.refusing(url) or "")
 
 

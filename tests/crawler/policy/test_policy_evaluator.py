@@ -21,7 +21,7 @@ NOARCHIVE = "noarchive: X-Robots-Tag says noarchive"
 
 
 def seen(url: str = f"{SITE}/page", **facts: Any) -> Visit:
-    """What the browser saw."""
+    """Return a visit as the browser reports it."""
     known: dict[str, Any] = {
         "url": url, "final_url": url, "started_at": NOON, "outcome": VisitOutcome.COMPLETE, "reason": "",
         "status": 200, "mime": "text/html", "headers": {}, "title": "", "redirects": (),
@@ -33,7 +33,7 @@ def seen(url: str = f"{SITE}/page", **facts: Any) -> Visit:
 async def test_without_entries_and_lists_everything_is_visited(world: PolicyHarness) -> None:
     """The defaults are against nothing, and ask nobody."""
     verdict = await world.before()
-    assert (verdict.action, verdict.asked) == (RuleAction.VISIT, False)
+    assert (verdict.action, verdict.was_asked) == (RuleAction.VISIT, False)
 
 
 async def test_a_blacklisted_host_is_skipped_with_the_whole_reason(world: PolicyHarness) -> None:
@@ -134,7 +134,7 @@ async def test_what_forbids_archiving_is_obeyed_unless_the_profile_says_otherwis
 
 
 async def test_a_redirect_to_what_is_refused_is_not_kept(world: PolicyHarness, tmp_path: Path) -> None:
-    """What must not be asked for must not be got by a detour; any other redirect is fine."""
+    """A refused URL must not be captured by way of a redirect; any other redirect is fine."""
     spam = tmp_path / "spam"
     spam.write_text("listed.example\n")
     world.set(lists=(str(spam),))
@@ -272,7 +272,7 @@ async def test_an_answer_between_failures_ends_the_row(world: PolicyHarness, bet
 
 @pytest.mark.parametrize("reason", ["address: private", "limit: visit", "proxy: 407", "browser: x"])
 async def test_our_own_failures_are_not_held_against_a_site(world: PolicyHarness, reason: str) -> None:
-    """What we refused or broke says nothing of the site."""
+    """A request that we refused or broke is no evidence about the site."""
     world.set(ban_failures=1)
     await world.after(outcome=VisitOutcome.FAILED, reason=reason, status=None)
     assert (await world.before()).action is RuleAction.VISIT

@@ -19,12 +19,12 @@ def _allows(robots: Robots, url: str) -> bool:
 
 
 def allows(text: str, agent: str, path: str) -> bool:
-    """Whether the text lets the agent visit the path."""
+    """Return whether the text lets the agent visit the path."""
     return _allows(parse_robots(text.encode(), agent), SITE + path)
 
 
 def lines(*each: str) -> str:
-    """A robots.txt of these lines."""
+    """Return a robots.txt of these lines."""
     return "\n".join([*each, ""])
 
 
@@ -230,7 +230,7 @@ def test_groups_begin_with_their_names_and_end_with_the_next() -> None:
 
 @pytest.mark.parametrize("between", ["Sitemap: https://foo.bar/map", "Unknown: line", "Crawl-delay: 3"])
 def test_other_lines_end_no_group(between: str) -> None:
-    """What is no rule does not part the names above and below it (2.2.4)."""
+    """Lines that are no rules do not separate the names above and below them (2.2.4)."""
     text = lines("User-agent: BarBot", between, "User-agent: *", "Disallow: /")
     assert not allows(text, "BarBot", "/x")
     assert not allows(text, "FooBot", "/x")
@@ -318,9 +318,9 @@ def test_sitemaps_and_delay() -> None:
         "User-agent: *", "Crawl-delay: 10", "Crawl-delay: nan", "Crawl-delay: -1", "Crawl-delay: x",
         "sitemap: https://foo.bar/b.xml", "Sitemap: https://foo.bar/a.xml",
     )  # fmt: skip
-    found = parse_robots(text.encode(), "foobot")
-    assert found.crawl_delay_s == 2.5
-    assert found.sitemaps == ("https://foo.bar/a.xml", "https://foo.bar/b.xml")
+    robots = parse_robots(text.encode(), "foobot")
+    assert robots.crawl_delay_s == 2.5
+    assert robots.sitemaps == ("https://foo.bar/a.xml", "https://foo.bar/b.xml")
     assert parse_robots(text.encode(), "other").crawl_delay_s == 10
     assert parse_robots(b"", "other").crawl_delay_s is None
 
@@ -342,10 +342,10 @@ def test_a_site_that_is_closed_altogether(text: str, *, wanted: bool) -> None:
 
 @given(st.binary(max_size=3_000))
 def test_no_bytes_are_too_odd(data: bytes) -> None:
-    """Whatever comes is read, asked, and comes back from its facts as it was."""
-    found = parse_robots(data, "FooBot")
-    _allows(found, f"{SITE}/a?b")
-    assert robots_from_facts(found.to_facts()) == found
+    """Whatever comes is read, requested_paths, and comes back from its facts as it was."""
+    robots = parse_robots(data, "FooBot")
+    _allows(robots, f"{SITE}/a?b")
+    assert robots_from_facts(robots.to_facts()) == robots
 
 
 _PIECES = st.lists(
@@ -366,6 +366,6 @@ def test_a_hostile_file_takes_bounded_time() -> None:
     """Half a megabyte of rules full of stars is matched with a long URL step by step."""
     rule = b"Disallow: /" + b"*a" * 100 + b"z\n"
     data = b"User-agent: *\n" + rule * (ROBOTS_LIMIT_BYTES // len(rule))
-    found: Robots = parse_robots(data, "FooBot")
-    assert len(found.rules) > 2_000
-    assert _allows(found, f"{SITE}/{'a' * 60_000}")
+    robots: Robots = parse_robots(data, "FooBot")
+    assert len(robots.rules) > 2_000
+    assert _allows(robots, f"{SITE}/{'a' * 60_000}")

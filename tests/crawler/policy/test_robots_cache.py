@@ -23,7 +23,7 @@ from crawler.policy.robots import ROBOTS_LIMIT_BYTES
 from crawler.policy.robots_cache import ROBOTS_NOTE, parse_robots_record
 from crawler.rules.visit_rule import RuleAction
 from net.connect_errors import NO_SUCH_HOST
-from tests.crawler.policy.conftest import SITE, PolicyHarness, PolicyHosts, asked, item
+from tests.crawler.policy.conftest import SITE, PolicyHarness, PolicyHosts, item, requested_paths
 from tests.support.proxy_fixtures import ScriptedOrigin, ok
 
 pytestmark = pytest.mark.proxy
@@ -47,7 +47,7 @@ async def test_what_is_disallowed_is_skipped_with_the_rule_as_the_reason(
 
 
 async def test_robots_txt_is_in_the_archive(obeying: PolicyHarness, origin: ScriptedOrigin, hosts: PolicyHosts) -> None:
-    """What the crawl went by lies in the WARC."""
+    """The robots.txt that the crawl obeyed is in the WARC."""
     body = b"# only here\n" + PRIVATE
     says(origin, body)
     await obeying.before()
@@ -60,19 +60,19 @@ async def test_robots_txt_is_in_the_archive(obeying: PolicyHarness, origin: Scri
 async def test_it_is_asked_for_once_a_day_by_all_machines(obeying: PolicyHarness, origin: ScriptedOrigin) -> None:
     """One fetch serves every process for `robots_lifetime_s`; whoever asked says so (2.4)."""
     says(origin)
-    assert (await obeying.before("/a")).asked
-    assert not (await obeying.before("/b")).asked
+    assert (await obeying.before("/a")).was_asked
+    assert not (await obeying.before("/b")).was_asked
     obeying.another_process()
-    assert not (await obeying.before("/c")).asked
+    assert not (await obeying.before("/c")).was_asked
     obeying.clock.advance(hours=23)
     await obeying.before("/d")
     assert len(origin.requests) == 1
     obeying.clock.advance(hours=2)
-    assert (await obeying.before("/e")).asked
+    assert (await obeying.before("/e")).was_asked
     assert len(origin.requests) == 2
     obeying.set(robots_lifetime_s=9e9)
     obeying.clock.advance(hours=25)
-    assert (await obeying.before("/f")).asked
+    assert (await obeying.before("/f")).was_asked
 
 
 async def test_one_fetch_at_a_time(obeying: PolicyHarness, origin: ScriptedOrigin) -> None:
@@ -110,7 +110,7 @@ async def test_a_server_error_means_wait(obeying: PolicyHarness, origin: Scripte
     says(origin, status=f"{status} So")
     verdict = await obeying.before()
     assert verdict.action is RuleAction.LATER
-    assert verdict.asked
+    assert verdict.was_asked
     assert verdict.reason == f"robots: robots.txt cannot be fetched (status {status})"
     report = obeying.frontier.host("origin.example", now=obeying.clock.now())
     assert report is not None
@@ -119,7 +119,7 @@ async def test_a_server_error_means_wait(obeying: PolicyHarness, origin: Scripte
     assert status in report.blocked_reason
 
     again = await obeying.before("/other")
-    assert (again.action, again.asked, again.until) == (RuleAction.LATER, False, verdict.until)
+    assert (again.action, again.was_asked, again.until) == (RuleAction.LATER, False, verdict.until)
     assert verdict.until is not None
     obeying.clock.moment = verdict.until
     later = await obeying.before()
@@ -238,7 +238,7 @@ async def test_a_huge_file_is_read_to_its_limit(obeying: PolicyHarness, origin: 
 
 
 async def test_a_compressed_bomb_is_read_to_its_limit(obeying: PolicyHarness, origin: ScriptedOrigin) -> None:
-    """What unpacks to 30 MB is unpacked to 500 KiB."""
+    """A file that unpacks to 30 MB is unpacked to 500 KiB only."""
     says(origin, gzip.compress(PRIVATE + b"#" * 30_000_000), more="Content-Encoding: gzip\r\n")
     assert (await obeying.before("/private")).action is RuleAction.SKIP
 
@@ -353,7 +353,7 @@ async def test_a_site_that_is_closed_altogether_is_left_alone(obeying: PolicyHar
     says(origin)
     obeying.clock.advance(days=2)
     assert (await obeying.before("/y")).action is RuleAction.VISIT
-    assert asked(origin) == ["/robots.txt", "/robots.txt"]
+    assert requested_paths(origin) == ["/robots.txt", "/robots.txt"]
 
 
 async def test_large_rules_are_kept_for_other_machines(obeying: PolicyHarness, origin: ScriptedOrigin) -> None:

@@ -13,12 +13,12 @@ NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 
 def header(*values: str) -> str:
-    """What these X-Robots-Tag headers say to us."""
+    """Return why these X-Robots-Tag headers forbid archiving; empty if they do not."""
     return forbidding_reason(values, (), agent="Weboid", now=NOW)
 
 
 def meta(name: str, content: str) -> str:
-    """What one meta says to us."""
+    """Return why this meta element forbids archiving; empty if it does not."""
     return forbidding_reason((), [(name, content)], agent="Weboid", now=NOW)
 
 
@@ -99,7 +99,7 @@ def test_metas_that_do_not_forbid(name: str, content: str) -> None:
 
 
 def test_the_reason_names_place_and_word() -> None:
-    """What is recorded says where it was found."""
+    """The recorded reason names the place where the word was found."""
     assert header("nocache") == "noarchive: X-Robots-Tag says nocache"
     assert meta("robots", "noarchive") == "noarchive: <meta name=robots> says noarchive"
 
@@ -110,9 +110,9 @@ def test_a_page_that_is_not_rendered_is_read_for_the_same_words() -> None:
         b'<META NAME=" Robots " CONTENT="NoArchive"><meta name=description content="x">'
         b"<meta http-equiv=X-Robots-Tag content='weboid: nocache'><meta content=noarchive>"
     )
-    found = read_page(document, "utf-8", "http://example.org/").robots
-    assert found == [("robots", "NoArchive"), ("http-equiv:x-robots-tag", "weboid: nocache")]
-    for each in found:
+    directives = read_page(document, "utf-8", "http://example.org/").robots
+    assert directives == [("robots", "NoArchive"), ("http-equiv:x-robots-tag", "weboid: nocache")]
+    for each in directives:
         assert meta(*each).startswith("noarchive: ")
 
 

@@ -39,7 +39,7 @@ SETTINGS = Settings(egress=EgressSettings(allow=("127.0.0.0/8",)), proxy=ProxySe
 
 @pytest.fixture
 def frontier(tmp_path: Path) -> Iterator[SqliteFrontier]:
-    """Where notes are kept."""
+    """Yield the frontier that stores the notes."""
     settings = FrontierSettings()
     with SqliteFrontier(tmp_path / "frontier.sqlite", settings=settings, politeness=PolitenessSettings()) as opened:
         yield opened
@@ -47,7 +47,7 @@ def frontier(tmp_path: Path) -> Iterator[SqliteFrontier]:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[[], RunningProxy]]:
-    """Starts proxies of one collection."""
+    """Start proxies of one collection."""
     with ExitStack() as stack:
         yield lambda: stack.enter_context(
             run_proxy(Layout(tmp_path / "collection"), SETTINGS, control=("127.0.0.1", 0, SECRET))
@@ -62,8 +62,8 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def note(name: str = "a:1", by: ClusterSecret = SECRET, **changed: Any) -> str:
-    """What a proxy says."""
-    said = {
+    """Return the note of a proxy, signed."""
+    fields = {
         "address": name,
         "browsers": "127.0.0.1:9",
         "spki": "key",
@@ -74,21 +74,21 @@ def note(name: str = "a:1", by: ClusterSecret = SECRET, **changed: Any) -> str:
         "beat": 1,
         "started": "then",
     }
-    return signed(name, {**said, **changed}, by)
+    return signed(name, {**fields, **changed}, by)
 
 
-def signed(name: str, said: dict[str, Any], secret: ClusterSecret = SECRET) -> str:
-    """A note as a proxy of the cluster with that secret puts it: as an `Announcer` writes it."""
-    message = json.dumps([PROXY_SERVICE, name, said], sort_keys=True, separators=(",", ":")).encode()
-    return json.dumps({**said, "signature": secret.signature(message)})
+def signed(name: str, fields: dict[str, Any], secret: ClusterSecret = SECRET) -> str:
+    """Return a note as an `Announcer` of a proxy with that secret writes it."""
+    message = json.dumps([PROXY_SERVICE, name, fields], sort_keys=True, separators=(",", ":")).encode()
+    return json.dumps({**fields, "signature": secret.signature(message)})
 
 
 def announce(frontier: SqliteFrontier, started: RunningProxy, **changed: Any) -> str:
     """Note a proxy that runs, once; its name."""
     name = join_host_port("127.0.0.1", started.control.port)
-    said = {**ProxyDescription(started, name, CLOCK)(), "beat": 1, **changed}
+    fields = {**ProxyDescription(started, name, CLOCK)(), "beat": 1, **changed}
     until = CLOCK.now() + timedelta(minutes=5)
-    frontier.put_note(PROXY_SERVICE, name, signed(name, said), now=CLOCK.now(), until=until)
+    frontier.put_note(PROXY_SERVICE, name, signed(name, fields), now=CLOCK.now(), until=until)
     return name
 
 
@@ -97,7 +97,7 @@ class ProxyBorrower:
 
     def __init__(self, frontier: SqliteFrontier, folder: Path) -> None:
         self.stopping = asyncio.Event()
-        self.told: list[WaitStarted | WaitEnded] = []
+        self.events: list[WaitStarted | WaitEnded] = []
         self.changed = asyncio.Event()
         self.authority = folder / "authority.pem"
         self.proxies = RemoteProxyPool(
@@ -106,7 +106,7 @@ class ProxyBorrower:
 
     def hear(self, event: WaitStarted | WaitEnded) -> None:
         """Note it."""
-        self.told.append(event)
+        self.events.append(event)
         self.changed.set()
 
     async def __aenter__(self) -> RemoteProxyPool:
@@ -131,10 +131,10 @@ async def test_visits_are_spread_over_the_proxies(
         for number in range(6):
             lent = await stack.enter_async_context(proxies.lend())
             await stack.enter_async_context(lent.visit(str(number), bucket="default"))
-        found = [len(each.proxy.visits) for each in (busy, first, second)]
+        visit_counts = [len(each.proxy.visits) for each in (busy, first, second)]
         held = proxies.lent
 
-    assert found == [0, 3, 3]
+    assert visit_counts == [0, 3, 3]
     assert held == 6
     assert proxies.lent == 0
 
@@ -208,8 +208,8 @@ async def test_whoever_finds_no_proxy_waits_and_says_so_once(
     needs = borrower.proxies.needs
     await borrower.proxies.stop()
 
-    assert [type(each) for each in borrower.told] == [WaitStarted, WaitEnded]
-    assert "weboid proxy" in borrower.told[0].text  # type: ignore[union-attr]
+    assert [type(each) for each in borrower.events] == [WaitStarted, WaitEnded]
+    assert "weboid proxy" in borrower.events[0].text  # type: ignore[union-attr]
     host_port = join_host_port(*started.proxy.reached_at)
     assert needs == ProxyAccess(started.proxy.ca.spki, {host_port: host_port})
     assert borrower.authority.read_text() == started.proxy.ca.certificate
@@ -229,9 +229,9 @@ async def test_nobody_waits_for_a_proxy_when_told_to_stop(frontier: SqliteFronti
 
 def test_a_note_is_there_while_its_process_lives_and_gone_after(frontier: SqliteFrontier) -> None:
     """It is taken back at the end, and expires when nobody could."""
-    said = json.loads(note())
-    del said["signature"]
-    announcer = ServiceAnnouncer(frontier, PROXY_SERVICE, "a:1", lambda: said, CLOCK, SECRET)
+    fields = json.loads(note())
+    del fields["signature"]
+    announcer = ServiceAnnouncer(frontier, PROXY_SERVICE, "a:1", lambda: fields, CLOCK, SECRET)
     (living,) = living_proxies(frontier, CLOCK, SECRET)
     later = frontier.notes(PROXY_SERVICE, now=CLOCK.now() + timedelta(seconds=16))
     announcer.close()
@@ -279,13 +279,13 @@ def test_a_note_that_says_nothing_useful_is_passed_over(frontier: SqliteFrontier
 def test_a_note_that_no_holder_of_the_secret_wrote_is_ignored(
     frontier: SqliteFrontier, text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Who can write into Redis alone gives browsers no authority; the log has one line of it."""
+    """Write access to Redis alone cannot make browsers trust an authority; the log has one line of it."""
     now, ignored = CLOCK.now(), set[str]()
     frontier.put_note(PROXY_SERVICE, "a:1", text, now=now, until=now + timedelta(minutes=1))
     frontier.put_note(PROXY_SERVICE, "c:1", note("c:1"), now=now, until=now + timedelta(minutes=1))
     for _ in range(3):
-        found = living_proxies(frontier, CLOCK, SECRET, ignored)
-        assert [each.name for each in found] == ["c:1"]
+        proxies = living_proxies(frontier, CLOCK, SECRET, ignored)
+        assert [each.name for each in proxies] == ["c:1"]
     assert len([each for each in caplog.records if "a:1" in each.getMessage()]) == 1
 
 
@@ -343,20 +343,20 @@ def test_pages_survive_the_death_of_each_part_each_once() -> None:
             stats = follow(frontier, lambda s: s.done + s.dead + s.skipped >= PAGES, 600)
         ended = {each.process.pid for each in cluster.members.values() if each.process is not None}
         codes = cluster.stop()
-        found = look(cluster)
+        outcome = look(cluster)
         with cluster.frontier() as frontier:
             # Who ended took its announcement back; that of one who was killed runs out by itself.
             notes = [frontier.notes(kind, now=SystemClock().now()) for kind in (PROXY_SERVICE, WORKER_SERVICE)]
             pids = {json.loads(each)["pid"] for some in notes for each in some.values()}
 
     assert (stats.done, stats.dead, stats.skipped) == (PAGES, 0, 0)
-    assert found.pages == dict.fromkeys(urls, 1)
-    assert found.captures == dict.fromkeys(urls, 1)
-    assert found.bad_warcs == []
-    assert found.open_files == []
+    assert outcome.pages == dict.fromkeys(urls, 1)
+    assert outcome.captures == dict.fromkeys(urls, 1)
+    assert outcome.bad_warcs == []
+    assert outcome.open_files == []
     # One that was started again may be ended before it listens to signals.
     assert {code for name, code in codes.items() if name not in victims} == {0}
     assert {code for name, code in codes.items() if name in victims} <= {0, -signal.SIGTERM}
     assert pids.isdisjoint(ended)
-    assert found.proof.most_together == 1
-    assert found.proof.breaches == []
+    assert outcome.proof.most_together == 1
+    assert outcome.proof.breaches == []

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.asyncio]
 
 @asynccontextmanager
 async def pool(**changes: Any) -> AsyncIterator[BrowserPool]:
-    """A pool that has started."""
+    """Start a pool; stop it at the end of the block."""
     browsers = BrowserPool(BrowserSettings(**changes), find_browser(), SystemClock(), needs=ProxyAccess)
     try:
         await browsers.start()

@@ -33,7 +33,7 @@ Take = Callable[..., Awaitable[PageInfo]]
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
-    """One for all tests."""
+    """Yield one browser for all tests."""
     patient = BrowserSettings(hang_limit_s=86_400.0)
     async with await Browser.launch(patient, find_browser(), clock=CLOCK) as browser:
         yield browser
@@ -41,7 +41,6 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest.fixture
 def contexts() -> SharedContextPool:
-    """An empty pool."""
     return SharedContextPool(CLOCK)
 
 
@@ -49,7 +48,7 @@ def contexts() -> SharedContextPool:
 def take(
     browser: Browser, contexts: SharedContextPool, start: Callable[..., ProxyInProcess], settings: Settings
 ) -> Take:
-    """Captures a path or URL of the origin as the worker does; the manifest."""
+    """Capture a path or URL of the origin as the worker does; return the manifest."""
     proxy = start()
     pool = fixed_pool(proxy.client, browser, contexts)
 
@@ -73,14 +72,13 @@ def take(
 
 
 def requested(origin: ScriptedOrigin, path: str) -> list[bytes]:
-    """Return the requests for that path."""
     return [each for each in origin.requests if each.split(b" ")[1] == path.encode()]
 
 
 def resource(page: PageInfo, path: str) -> PageResource:
     """Return the page's only resource at that path."""
-    (found,) = [each for each in page.resources if each.url == SITE + path]
-    return found
+    (entry,) = [each for each in page.resources if each.url == SITE + path]
+    return entry
 
 
 def records_of(layout: Layout, path: str) -> list[WarcioRecord]:
@@ -120,10 +118,10 @@ async def test_the_manifest_names_the_record_of_what_the_cache_had(
 
     def part(connection: socket.socket, head: bytes) -> None:
         more = f'{CACHEABLE}ETag: "film"\r\nConnection: close\r\n'
-        asked = re.search(rb"(?i)range: bytes=(\d+)-(\d+)", head)
-        first, last = (int(asked[1]), int(asked[2])) if asked else (0, len(film) - 1)
-        status = "206 Partial Content" if asked else "200 OK"
-        more += f"Content-Range: bytes {first}-{last}/{len(film)}\r\n" if asked else ""
+        match = re.search(rb"(?i)range: bytes=(\d+)-(\d+)", head)
+        first, last = (int(match[1]), int(match[2])) if match else (0, len(film) - 1)
+        status = "206 Partial Content" if match else "200 OK"
+        more += f"Content-Range: bytes {first}-{last}/{len(film)}\r\n" if match else ""
         connection.sendall(ok(film[first : last + 1], mime="video/webm", more=more, status=status))
 
     passing = (
@@ -155,10 +153,10 @@ async def test_redirects_of_what_a_tab_has_in_memory_are_in_the_manifest(take: T
     origin.answers |= {"/a": styled("a"), "/b": styled("b"), "/end.css": style}
     first, second = await take("/a"), await take("/b")
     parts = [(path, status) for path, status in (("/style.css", 301), ("/way.css", 301), ("/end.css", 200))]
-    for page, kept in ((first, "response"), (second, "cached")):
-        found = [resource(page, path) for path, _ in parts]
-        assert [(each.url.removeprefix(SITE), each.status) for each in found] == parts
-        assert {each.kept for each in found} <= {kept, "revisit"}
+    for page, outcome in ((first, "response"), (second, "cached")):
+        resources = [resource(page, path) for path, _ in parts]
+        assert [(each.url.removeprefix(SITE), each.status) for each in resources] == parts
+        assert {each.kept for each in resources} <= {outcome, "revisit"}
     assert len(requested(origin, "/end.css")) == 1
 
 

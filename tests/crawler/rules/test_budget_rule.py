@@ -45,14 +45,14 @@ class BudgetProcess:
 
 @pytest.fixture
 def machine(new_place: NewPlace) -> Iterator[BudgetProcess]:
-    """One process, on a frontier of every implementation."""
+    """Yield one process, on a frontier of every implementation."""
     one = BudgetProcess(new_place())
     with one.frontier:
         yield one
 
 
 def begin(frontier: Frontier, scope: str, urls: int = 10) -> None:
-    """A job with that scope, and so many pages of it, of two hosts in turn."""
+    """Start a job with that scope, with so many pages, of two hosts in turn."""
     text = f"[scope]\nkind = 'any'\n{scope}\n"
     job = Job("mine", (SEED,), parse_settings(text), Lane.STANDARD, NOW)
     frontier.give_order(JOB_ORDER, "mine", job.to_json())
@@ -61,7 +61,7 @@ def begin(frontier: Frontier, scope: str, urls: int = 10) -> None:
 
 
 async def work(machine: BudgetProcess, chance: random.Random, done: list[str], *, dying: float = 0.2) -> None:
-    """One worker to its end: visits as the rule says, some of which have to be tried again."""
+    """Run one worker to its end: visit as the rule decides, give some visits back to be tried again."""
     now = NOW
     while True:
         now += timedelta(seconds=1)
@@ -152,7 +152,7 @@ async def test_a_host_s_budget_is_the_host_s(machine: BudgetProcess) -> None:
 async def test_bytes_and_seconds_are_looked_at_before_a_visit(
     machine: BudgetProcess, scope: str, reason: str, visits: int
 ) -> None:
-    """What was begun is finished, so the last page may go beyond."""
+    """Pages in progress are finished, so the last one may exceed the limit."""
     begin(machine.frontier, scope)
     done: list[str] = []
 

@@ -51,7 +51,7 @@ class ScopedCrawl:
     async def follow(
         self, item: FrontierItem, *links: str, final: str = "", again: bool = False, **facts: object
     ) -> list[NewItem]:
-        """What joins after a visit to a page with these links."""
+        """Return the items that are queued after a visit to a page with these links."""
         page = PageInfo(item.id, item.url, final or item.url, "2026-11-21T12:00:00Z", VisitOutcome.COMPLETE)
         page = replace(page, outlinks=links, **facts)  # type: ignore[arg-type]
         follow_up = FollowUp()
@@ -60,13 +60,13 @@ class ScopedCrawl:
 
 
 def item(url: str = SEED, *, hops: int = 0, hops_off: int = 0, job: str = "mine") -> FrontierItem:
-    """An item as it is claimed."""
+    """Return an item as it is claimed."""
     return FrontierItem("id", url, "a.example", Lane.STANDARD, hops, "", 1, 1, job=job, hops_off=hops_off)
 
 
 @pytest.fixture
 def crawl(tmp_path: Path) -> Iterator[ScopedCrawl]:
-    """A crawl that has not begun."""
+    """Yield a crawl that has not begun."""
     with SqliteFrontier(
         tmp_path / "frontier", settings=FrontierSettings(), politeness=PolitenessSettings()
     ) as frontier:
@@ -252,10 +252,10 @@ def test_files_that_are_full_are_set_aside_and_the_oldest_goes(tmp_path: Path) -
     for number in range(15):
         log.write(summarize_links(item(f"{SEED}{number}"), [], NOW))
 
-    kept = {path.name: path.read_text() for path in tmp_path.glob("links-mine*")}
-    assert sorted(kept) == [f"links-mine.{number}.jsonl" for number in range(1, 10)]
-    assert f"{SEED}14" in kept["links-mine.1.jsonl"]
-    assert f"{SEED}6" in kept["links-mine.9.jsonl"]
+    text_by_name = {path.name: path.read_text() for path in tmp_path.glob("links-mine*")}
+    assert sorted(text_by_name) == [f"links-mine.{number}.jsonl" for number in range(1, 10)]
+    assert f"{SEED}14" in text_by_name["links-mine.1.jsonl"]
+    assert f"{SEED}6" in text_by_name["links-mine.9.jsonl"]
 
 
 def test_a_folder_that_takes_nothing_costs_the_record_not_the_crawl(tmp_path: Path) -> None:

@@ -14,13 +14,13 @@ PATHS = st.lists(st.text("abc0", min_size=1, max_size=5), max_size=20)
 
 
 def urlset(*paths: str, end: str = "</urlset>") -> bytes:
-    """A sitemap of pages of a.org."""
+    """Return a sitemap of pages of a.org."""
     entries = "".join(f"<url><loc>https://a.org/{path}</loc></url>" for path in paths)
     return f'<?xml version="1.0" encoding="UTF-8"?><urlset {NS}>{entries}{end}'.encode()
 
 
 def pages(body: bytes) -> list[str]:
-    """The pages that it names, by path."""
+    """Return the paths of the pages that the sitemap names."""
     return [page.removeprefix("https://a.org/") for page in parse_sitemap(body).pages]
 
 
@@ -61,13 +61,13 @@ def test_vocabularies_and_feeds_give_their_pages_and_nothing_else(body: str) -> 
 
 def test_an_index_gives_its_sitemaps() -> None:
     """… and no pages."""
-    found = parse_sitemap(
+    sitemap = parse_sitemap(
         f"<sitemapindex {NS}><sitemap><loc>https://a.org/1.xml.gz</loc></sitemap>"
         "<sitemap><loc>https://a.org/2.xml</loc></sitemap></sitemapindex>".encode()
     )
 
-    assert found.sitemaps == ["https://a.org/1.xml.gz", "https://a.org/2.xml"]
-    assert (found.pages, found.problem) == ([], "")
+    assert sitemap.sitemaps == ["https://a.org/1.xml.gz", "https://a.org/2.xml"]
+    assert (sitemap.pages, sitemap.problem) == ([], "")
 
 
 @given(PATHS.filter(bool), st.data())
@@ -78,11 +78,11 @@ def test_what_came_before_a_fault_counts(paths: list[str], data: st.DataObject) 
     body = gzip.compress(whole) if packed else whole
     cut = data.draw(st.integers(1, len(body) - 1))
 
-    found = parse_sitemap(body[:cut])
+    sitemap = parse_sitemap(body[:cut])
 
-    got = [page.removeprefix("https://a.org/") for page in found.pages]
+    got = [page.removeprefix("https://a.org/") for page in sitemap.pages]
     assert got == paths[: len(got)]
-    assert found.problem
+    assert sitemap.problem
 
 
 @pytest.mark.parametrize(
@@ -103,10 +103,10 @@ def test_what_came_before_a_fault_counts(paths: list[str], data: st.DataObject) 
 )
 def test_what_is_hostile_or_no_sitemap_is_said(body: str, problem: str) -> None:
     """Nothing that the file declares is expanded, nothing elsewhere is read."""
-    found = parse_sitemap(body.encode("latin-1"))
+    sitemap = parse_sitemap(body.encode("latin-1"))
 
-    assert problem in found.problem
-    assert len(found.pages) <= 1
+    assert problem in sitemap.problem
+    assert len(sitemap.pages) <= 1
 
 
 @pytest.mark.slow
@@ -124,10 +124,10 @@ def test_a_bomb_is_not_unpacked() -> None:
 @pytest.mark.slow
 def test_a_file_gives_no_more_than_the_protocol_allows() -> None:
     """50,000 URLs; the rest is left, and said."""
-    found = parse_sitemap(urlset(*map(str, range(URLS_LIMIT + 10))))
+    sitemap = parse_sitemap(urlset(*map(str, range(URLS_LIMIT + 10))))
 
-    assert len(found.pages) == URLS_LIMIT
-    assert "more than 50000" in found.problem
+    assert len(sitemap.pages) == URLS_LIMIT
+    assert "more than 50000" in sitemap.problem
 
 
 @given(st.binary(max_size=400))

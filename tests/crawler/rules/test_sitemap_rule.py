@@ -16,37 +16,37 @@ class HostFiles:
 
     def __init__(self, files: dict[str, bytes]) -> None:
         self.files = files
-        self.asked: Counter[str] = Counter()
+        self.requests: Counter[str] = Counter()
 
     async def get(self, url: str, *, limit_bytes: int, timeout_s: float) -> FetchedFile:
-        """The file, or 404."""
-        self.asked[url] += 1
+        """Return the file, or 404."""
+        self.requests[url] += 1
         if url not in self.files:
             return FetchedFile(404, final_url=url)
         return FetchedFile(200, body=self.files[url][:limit_bytes], final_url=url)
 
 
 def index(*urls: str) -> bytes:
-    """An index of sitemaps."""
+    """Return an index of sitemaps."""
     return f"<sitemapindex>{''.join(f'<sitemap><loc>{u}</loc></sitemap>' for u in urls)}</sitemapindex>".encode()
 
 
 def pages(*urls: str) -> bytes:
-    """A sitemap."""
+    """Return a sitemap."""
     return f"<urlset>{''.join(f'<url><loc>{u}</loc></url>' for u in urls)}</urlset>".encode()
 
 
 async def walk(files: HostFiles, clock: ManualClock | None = None) -> tuple[SitemapWalkResult, list[str]]:
     """Walk through the files of a.org: what came of it, and the pages."""
     clock = clock or ManualClock()
-    found: list[str] = []
+    urls: list[str] = []
 
     async def take(_file: str, some: Sequence[str]) -> int:
-        found.extend(some)
+        urls.extend(some)
         return len(some)
 
     walker = SitemapWalk(files, rest_s=1.0, monotonic=clock.monotonic, sleep=clock.sleep)
-    return await walker.run("https://a.org/docs/", take), found
+    return await walker.run("https://a.org/docs/", take), urls
 
 
 async def test_robots_names_the_sitemaps() -> None:
@@ -59,10 +59,10 @@ async def test_robots_names_the_sitemaps() -> None:
         }
     )
 
-    walked, found = await walk(files)
+    walked, urls = await walk(files)
 
-    assert found == ["https://a.org/1"]
-    assert (walked.files, walked.found, walked.added, walked.problems) == (1, 1, 1, [])
+    assert urls == ["https://a.org/1"]
+    assert (walked.files, walked.page_count, walked.added, walked.problems) == (1, 1, 1, [])
 
 
 async def test_the_usual_place_serves_when_robots_names_none() -> None:
@@ -83,10 +83,10 @@ async def test_indexes_that_name_each_other_end() -> None:
         }
     )
 
-    walked, found = await walk(files)
+    walked, urls = await walk(files)
 
-    assert found == ["https://a.org/1"]
-    assert max(files.asked.values()) == 1
+    assert urls == ["https://a.org/1"]
+    assert max(files.requests.values()) == 1
     assert walked.files == 3
 
 
@@ -118,7 +118,7 @@ async def test_an_index_names_files_of_its_own_host_only() -> None:
 
 
 async def test_a_file_that_is_broken_or_missing_is_said_and_the_rest_goes_on() -> None:
-    """What came before the fault counts."""
+    """Pages that come before the fault count."""
     files = HostFiles(
         {
             "https://a.org/sitemap.xml": index(
@@ -129,9 +129,9 @@ async def test_a_file_that_is_broken_or_missing_is_said_and_the_rest_goes_on() -
         }
     )
 
-    walked, found = await walk(files)
+    walked, urls = await walk(files)
 
-    assert found == ["https://a.org/1", "https://a.org/2"]
+    assert urls == ["https://a.org/1", "https://a.org/2"]
     assert [problem.partition(": ")[0] for problem in walked.problems] == [
         "https://a.org/gone.xml",
         "https://a.org/broken.xml",
@@ -150,15 +150,15 @@ async def test_the_host_rests_between_files() -> None:
 
 
 async def test_files_and_time_have_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was found by then counts; that there is more is said."""
+    """Pages found before the limit count; the result reports that there are more."""
     names = [f"https://a.org/{number}.xml" for number in range(9)]
     files = HostFiles(
         {"https://a.org/sitemap.xml": index(*names)}
         | {name: pages(f"https://a.org/{number}") for number, name in enumerate(names)}
     )
     monkeypatch.setattr(sitemap_rule, "FILES_LIMIT", 4)
-    few, found = await walk(files)
-    assert (few.files, len(found)) == (4, 3)
+    few, urls = await walk(files)
+    assert (few.files, len(urls)) == (4, 3)
     assert "more than 4 sitemaps" in few.problems[0]
 
     monkeypatch.setattr(sitemap_rule, "TIME_LIMIT_S", 2.5)

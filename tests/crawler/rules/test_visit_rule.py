@@ -217,7 +217,7 @@ async def test_a_page_that_failed_is_not_due() -> None:
 
 
 async def test_without_recrawl_nothing_is_due_and_the_memo_is_kept() -> None:
-    """What was learned is not lost while it is switched off."""
+    """The learned state is not lost while recrawling is switched off."""
     rule, follow_up = RecrawlRule(lambda _: Settings()), FollowUp()
     await rule.after(item("memo"), CaptureResult(digested("text:1")), follow_up, now=NOW)
 
@@ -237,7 +237,7 @@ async def test_an_interval_of_ones_own_is_kept_whatever_has_changed() -> None:
 
 @pytest.mark.parametrize("status", [404, 410])
 async def test_a_page_that_is_gone_is_not_due(status: int) -> None:
-    """What is kept of it is the capture before; only living pages are captured again."""
+    """The earlier capture stays the last one; only pages that exist are captured again."""
     rule, follow_up = RecrawlRule(lambda _: Settings(recrawl=SETTINGS)), FollowUp()
     gone = replace(digested("text:1"), status=status)
     await rule.after(item("memo"), CaptureResult(gone), follow_up, now=NOW)
@@ -245,7 +245,7 @@ async def test_a_page_that_is_gone_is_not_due(status: int) -> None:
 
 
 async def test_captures_again_have_a_share_of_each_hour() -> None:
-    """What comes for the first time is never put off by it."""
+    """A first capture is never put off by the limit."""
     rule = RecrawlRule(lambda _: Settings(recrawl=RecrawlSettings(every="90d", per_hour=2)))
     due = replace(item(str(RecrawlState(100, "text:1"))), lane=Lane.HIGH)
     for minutes in (0, 1):

@@ -17,23 +17,23 @@ async def test_hosts_of_one_address_take_one_turn() -> None:
         return known[host]
 
     items = [NewItem(f"https://{name}.test/") for name in "abcd"]
-    found = await SlotAssigner(resolve).assign(items)
+    assigned_items = await SlotAssigner(resolve).assign(items)
 
-    assert [item.host for item in found] == ["192.0.2.1", "192.0.2.1", "192.0.2.2", "d.test"]
+    assert [item.host for item in assigned_items] == ["192.0.2.1", "192.0.2.1", "192.0.2.2", "d.test"]
 
 
 async def test_each_host_is_looked_up_once() -> None:
     """A page links to one host a thousand times."""
-    asked = []
+    lookups = []
 
     def resolve(host: str) -> str:
-        asked.append(host)
+        lookups.append(host)
         return "192.0.2.1"
 
     items = [NewItem(f"https://a.test/{number}") for number in range(100)]
     await SlotAssigner(resolve).assign(items)
 
-    assert asked == ["a.test"]
+    assert lookups == ["a.test"]
 
 
 async def test_hosts_take_their_own_turns_unless_the_settings_say_otherwise() -> None:

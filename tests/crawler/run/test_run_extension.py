@@ -30,13 +30,13 @@ class OnePageExtension:
         self._run_context: RunContext | None = None
 
     def note(self, event: Event) -> None:
-        """A page is over."""
+        """Record the URL of a finished page."""
         if isinstance(event, PageDone):
             self.events.append(event.url)
 
     @asynccontextmanager
     async def beside(self, run_context: RunContext) -> AsyncIterator[None]:
-        """The proxies of the run are lent for as long as this lasts."""
+        """Borrow a proxy of the run at the start and at the end of the block."""
         self._run_context = run_context
         async with run_context.supervisor.proxies.lend() as proxy:
             await proxy.status()

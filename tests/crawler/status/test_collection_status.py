@@ -31,7 +31,6 @@ QUICK = PolitenessSettings(min_delay_s=0.0, max_delay_s=0.0, visits_per_host=1_0
 
 @pytest.fixture
 def frontier(tmp_path: Path) -> Iterator[Frontier]:
-    """An empty one."""
     layout = Layout(tmp_path)
     layout.databases.mkdir()
     with open_frontier(layout, FrontierSettings(), QUICK) as opened:
@@ -151,10 +150,10 @@ def test_jobs_orders_and_members_are_told(frontier: Frontier) -> None:
 @given(st.dictionaries(st.text(max_size=5), st.text(max_size=20), max_size=5))
 def test_whatever_a_member_says_is_no_reason_to_fail(notes: dict[str, str]) -> None:
     """It is there; what it says counts only when it is an object."""
-    found = parse_members(notes)
+    members = parse_members(notes)
 
-    assert found.keys() == notes.keys()
-    assert all(isinstance(facts, dict) for facts in found.values())
+    assert members.keys() == notes.keys()
+    assert all(isinstance(facts, dict) for facts in members.values())
 
 
 @pytest.mark.slow
@@ -183,10 +182,10 @@ def test_metrics_are_what_prometheus_reads(frontier: Frontier) -> None:
     frontier.put_note(PROXY_SERVICE, "p1", '{"visits": 3, "free_bytes": true}', now=NOW)
     status = CollectionStatus(NOW, None, read_overview(frontier, now=NOW))
     text = exposition(status, version="1.2").decode()
-    found = {family.name: family for family in text_string_to_metric_families(text)}
+    family_by_name = {family.name: family for family in text_string_to_metric_families(text)}
     samples = {
         (sample.name, *sorted(sample.labels.values())): sample.value
-        for family in found.values()
+        for family in family_by_name.values()
         for sample in family.samples
     }
 
@@ -196,13 +195,13 @@ def test_metrics_are_what_prometheus_reads(frontier: Frontier) -> None:
     assert samples["weboid_frontier_stored_bytes_total",] == 1_000.0
     assert samples["weboid_job_items", "queued", 'we"ird\n\\name'] == 3.0
     assert samples["weboid_proxy_visits", "p1"] == 3.0
-    assert not found["weboid_proxy_free_bytes"].samples
-    assert {family.name for family in found.values() if family.type == "counter"} == {
+    assert not family_by_name["weboid_proxy_free_bytes"].samples
+    assert {family.name for family in family_by_name.values() if family.type == "counter"} == {
         "weboid_frontier_duplicates",
         "weboid_frontier_stored_bytes",
     }
-    assert all(family.documentation for family in found.values())
-    assert all(name.startswith("weboid_") for name in found)
+    assert all(family.documentation for family in family_by_name.values())
+    assert all(name.startswith("weboid_") for name in family_by_name)
 
 
 def test_no_url_is_a_label(frontier: Frontier) -> None:

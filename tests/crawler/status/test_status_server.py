@@ -38,21 +38,21 @@ class MonitoredCrawl:
 
 @pytest.fixture
 async def layout(tmp_path: Path) -> Layout:
-    """A collection, at rest."""
+    """Return the layout of a collection at rest."""
     async with open_collection(tmp_path / "collection", clock=SystemClock()) as collection:
         return collection.layout
 
 
 @pytest.fixture
 def frontier(layout: Layout) -> Iterator[Frontier]:
-    """Its frontier."""
+    """Yield the frontier of the collection."""
     with open_frontier(layout, SETTINGS.frontier, SETTINGS.politeness) as opened:
         yield opened
 
 
 @pytest.fixture
 async def monitored(layout: Layout, frontier: Frontier) -> AsyncIterator[MonitoredCrawl]:
-    """A monitor of the collection; a word in `away` makes the frontier unavailable."""
+    """Serve a monitor of the collection; a message in `away` makes the frontier unavailable."""
     clock, away = ManualClock(SystemClock().now()), list[str]()
 
     def ask() -> Frontier:
@@ -186,7 +186,7 @@ async def test_the_status_is_json_all_the_way(layout: Layout, frontier: Frontier
     frontier.add([NewItem("https://a.example/")], now=SystemClock().now())
     frontier.claim(now=SystemClock().now(), worker="w")
     reader = StatusReader(layout, lambda: frontier, settings=SETTINGS, clock=SystemClock())
-    told = reader.status().to_dict()
+    document = reader.status().to_dict()
 
-    assert json.loads(json.dumps(told)) == json.loads(json.dumps(told, default=str))
-    assert told["frontier"]["leases"][0]["worker"] == "w"
+    assert json.loads(json.dumps(document)) == json.loads(json.dumps(document, default=str))
+    assert document["frontier"]["leases"][0]["worker"] == "w"

@@ -23,17 +23,17 @@ class MemoryReadings:
     free: int | None = 10_000 * MB
     held: int = 0
     clock: ManualClock = field(default_factory=ManualClock)
-    told: list[WaitStarted | WaitEnded] = field(default_factory=list)
+    events: list[WaitStarted | WaitEnded] = field(default_factory=list)
 
     def room(self) -> MemoryLimit:
-        """Its room for visits."""
+        """Return the limit that these readings give."""
         return MemoryLimit(
-            lambda: self.free, lambda: self.held, reserve_bytes=500 * MB, clock=self.clock, report=self.told.append
+            lambda: self.free, lambda: self.held, reserve_bytes=500 * MB, clock=self.clock, report=self.events.append
         )
 
 
 async def admitted(room: MemoryLimit, wanted: int) -> int:
-    """How many of so many visits are begun when none ends."""
+    """Return how many of so many visits are begun when none ends."""
     stopping, begun = asyncio.Event(), 0
 
     async def work() -> None:
@@ -53,7 +53,7 @@ async def admitted(room: MemoryLimit, wanted: int) -> int:
 
 
 async def test_visits_begin_while_memory_suffices() -> None:
-    """What has begun and not grown yet counts as if it had."""
+    """A visit that has begun but not grown yet counts as if it had."""
     machine = MemoryReadings(free=500 * MB + 3 * FIRST_VISIT_BYTES)
 
     assert await admitted(machine.room(), 8) == 3
@@ -102,8 +102,8 @@ async def test_a_shortage_is_told_once_and_its_end_once() -> None:
     await _pass(room, stopping)
     await _pass(room, stopping)
 
-    assert [type(event) for event in machine.told] == [WaitStarted, WaitEnded]
-    assert machine.told[0].reason == "memory"
+    assert [type(event) for event in machine.events] == [WaitStarted, WaitEnded]
+    assert machine.events[0].reason == "memory"
 
 
 async def _pass(room: MemoryLimit, stopping: asyncio.Event) -> None:
@@ -124,7 +124,7 @@ async def test_who_waits_is_let_go_when_a_visit_ends() -> None:
 
 @pytest.fixture
 def system(tmp_path: Path) -> Path:
-    """A system with 4 GB, in a control group that has a parent."""
+    """Write the files of a system with 4 GB available, in a control group that has a parent."""
     (tmp_path / "proc/self").mkdir(parents=True)
     (tmp_path / "groups/slice/ours").mkdir(parents=True)
     (tmp_path / "proc/meminfo").write_text("MemTotal: 8000000 kB\nMemAvailable: 4000000 kB\n")

@@ -26,12 +26,12 @@ def page(number: int, like: PageInfo = PAGE) -> PageInfo:
     return replace(like, page_id=f"p{number}")
 
 
-def run_context(told: list[Event], *, endless: bool = False) -> RunContext:
-    """A run of which nothing is needed."""
+def run_context(events: list[Event], *, endless: bool = False) -> RunContext:
+    """Return a run context without services; none is used."""
     nothing = cast(Any, None)
     return RunContext(
         Layout(Path("/nowhere")), Settings(), nothing, nothing, nothing, SystemClock(),
-        told.append, endless=endless,
+        events.append, endless=endless,
     )  # fmt: skip
 
 
@@ -45,22 +45,22 @@ class UnavailableTools(AbstractAsyncContextManager[CheckTools]):
         raise self._error
 
     async def __aexit__(self, *_: object) -> None:
-        """Nothing was begun."""
+        """Do nothing: nothing was begun."""
 
 
 async def test_a_run_ends_although_no_look_can_be_had() -> None:
     """That is told once; what was to be looked at is left to another run."""
-    told: list[Event] = []
+    events: list[Event] = []
 
     away = UnavailableTools(UnavailableError("No browser was found."))
     checks = LiveChecks(QualitySettings(), lambda _run_context: away)
-    async with checks.beside(run_context(told)):
+    async with checks.beside(run_context(events)):
         for number in range(3):
             checks.note(PageDone("u", page(number), "", 1))
         assert not await checks.settle()
         assert not await checks.settle()
 
-    assert told == [WaitStarted("playback", "Copies are not checked: No browser was found.")]
+    assert events == [WaitStarted("playback", "Copies are not checked: No browser was found.")]
 
 
 async def test_our_own_mistake_ends_the_looks_and_not_the_run(caplog: pytest.LogCaptureFixture) -> None:

@@ -42,7 +42,7 @@ class OneBrowser:
     browser: Browser
 
     def pages(self) -> dict[str, BrowserPage]:
-        """Its pages in progress."""
+        """Return the browser's pages in progress."""
         return self.browser.pages
 
 

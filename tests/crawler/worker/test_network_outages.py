@@ -16,13 +16,13 @@ class NetworkSwitch:
 
     def __init__(self) -> None:
         self.pulled = False
-        self.asked: list[tuple[str, int]] = []
-        self.told: list[WaitStarted | WaitEnded] = []
-        self.network = NetworkMonitor(self.reach, SystemClock(), self.told.append)
+        self.requests: list[tuple[str, int]] = []
+        self.events: list[WaitStarted | WaitEnded] = []
+        self.network = NetworkMonitor(self.reach, SystemClock(), self.events.append)
 
     async def reach(self, host: str, port: int) -> bool:
-        """Whether it is in."""
-        self.asked.append((host, port))
+        """Return whether the network is connected, and record the attempt."""
+        self.requests.append((host, port))
         return not self.pulled
 
 
@@ -48,7 +48,7 @@ async def test_a_host_that_alone_is_unreachable_is_to_blame(cable: NetworkSwitch
     await cable.network.judge(page("https://good.test:8443/a"))
     await cable.network.judge(DEAD)
 
-    assert cable.asked == [("good.test", 8443)]
+    assert cable.requests == [("good.test", 8443)]
 
 
 async def test_nobody_is_to_blame_when_no_host_is_reached(cable: NetworkSwitch) -> None:
@@ -58,7 +58,7 @@ async def test_nobody_is_to_blame_when_no_host_is_reached(cable: NetworkSwitch) 
 
     with pytest.raises(NetworkAwayError):
         await cable.network.judge(DEAD)
-    assert cable.asked == [("good.test", 80)]
+    assert cable.requests == [("good.test", 80)]
 
 
 async def test_failures_count_where_nothing_ever_answered(cable: NetworkSwitch) -> None:
@@ -66,7 +66,7 @@ async def test_failures_count_where_nothing_ever_answered(cable: NetworkSwitch) 
     cable.pulled = True
     await cable.network.judge(DEAD)
 
-    assert cable.asked == []
+    assert cable.requests == []
 
 
 async def test_an_answer_that_failed_otherwise_is_the_hosts_own(cable: NetworkSwitch) -> None:
@@ -75,7 +75,7 @@ async def test_an_answer_that_failed_otherwise_is_the_hosts_own(cable: NetworkSw
     cable.pulled = True
     await cable.network.judge(page("https://a.test/", reason="net::ERR_EMPTY_RESPONSE"))
 
-    assert cable.asked == []
+    assert cable.requests == []
 
 
 async def test_work_waits_for_the_network_and_goes_on(cable: NetworkSwitch) -> None:
@@ -86,13 +86,13 @@ async def test_work_waits_for_the_network_and_goes_on(cable: NetworkSwitch) -> N
         await cable.network.judge(DEAD)
     never = asyncio.Event()
     waiting = [asyncio.create_task(cable.network.wait(never)) for _ in range(3)]
-    while len(cable.asked) < 5:
+    while len(cable.requests) < 5:
         await asyncio.sleep(0)
     assert not any(task.done() for task in waiting)
     cable.pulled = False
     await asyncio.gather(*waiting)
 
-    assert [type(each) for each in cable.told] == [WaitStarted, WaitEnded]
+    assert [type(each) for each in cable.events] == [WaitStarted, WaitEnded]
 
 
 async def test_who_waits_for_the_network_can_be_stopped(cable: NetworkSwitch) -> None:
@@ -107,4 +107,4 @@ async def test_who_waits_for_the_network_can_be_stopped(cable: NetworkSwitch) ->
     stopping.set()
     await waiting
 
-    assert [type(each) for each in cable.told] == [WaitStarted]
+    assert [type(each) for each in cable.events] == [WaitStarted]

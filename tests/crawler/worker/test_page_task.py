@@ -42,11 +42,11 @@ class FixedRule(VisitRule):
 
     def __init__(self, verdict: RuleDecision | Exception) -> None:
         self.verdict = verdict
-        self.asked = 0
+        self.request_count = 0
 
     async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
         """Say it."""
-        self.asked += 1
+        self.request_count += 1
         if isinstance(self.verdict, Exception):
             raise self.verdict
         return self.verdict
@@ -73,7 +73,7 @@ class TaskHarness:
         frontier.add([NewItem(URL), NewItem(OTHER)], now=NOW)
 
     def claim(self) -> FrontierItem:
-        """The next item."""
+        """Claim the next item."""
         (item,) = self.frontier.claim(now=NOW, worker="w")
         return item
 
@@ -85,13 +85,13 @@ class TaskHarness:
         return item
 
     def state(self, url: str = URL) -> tuple[ItemState, str]:
-        """What the books say."""
+        """Return the state and outcome of the URL in the frontier."""
         record = self.frontier.find(url)
         assert record is not None
         return record.state, record.outcome
 
     def is_ready(self) -> bool:
-        """Whether the host may be asked at once."""
+        """Return whether the host may be visited at once."""
         return self.frontier.next_wakeup(NOW) == NOW
 
 
@@ -128,12 +128,12 @@ async def test_the_first_rule_against_it_decides(harness: TaskHarness) -> None:
     await harness.run(FixedRule(RuleDecision()), FixedRule(RuleDecision(RuleAction.SKIP, "b")), last)
 
     assert harness.state() == (ItemState.SKIPPED, "b")
-    assert last.asked == 0
+    assert last.request_count == 0
 
 
 async def test_a_host_that_was_asked_by_a_rule_rests(harness: TaskHarness) -> None:
     """Whichever rule asked it, and whichever said no."""
-    await harness.run(FixedRule(RuleDecision(asked=True)), FixedRule(RuleDecision(RuleAction.SKIP, "no")))
+    await harness.run(FixedRule(RuleDecision(was_asked=True)), FixedRule(RuleDecision(RuleAction.SKIP, "no")))
 
     assert not harness.is_ready()
 
@@ -171,9 +171,9 @@ async def test_an_error_nobody_foresaw_costs_its_page_an_attempt(
 ) -> None:
     """The log has its traceback, and the crawl goes on."""
     await harness.run(FixedRule(error))
-    said = " ".join(f"{type(error).__name__}: {error}".split())
+    message = " ".join(f"{type(error).__name__}: {error}".split())
 
-    assert harness.events == [PageRetried(URL, f"internal error: {said}", 1)]
+    assert harness.events == [PageRetried(URL, f"internal error: {message}", 1)]
     assert "Traceback" in caplog.text
 
 
@@ -208,7 +208,7 @@ async def test_what_waits_for_a_host_that_is_down_ends_unvisited(harness: TaskHa
     await harness.run(rule)
 
     assert harness.state(URL) == harness.state(OTHER) == (ItemState.DEAD, "host down: dns: no such name")
-    assert rule.asked == 0
+    assert rule.request_count == 0
 
 
 def patient(harness: TaskHarness) -> None:
@@ -265,7 +265,7 @@ async def test_a_page_whose_manifest_is_there_is_not_visited_again(
     record = harness.frontier.find(URL)
 
     assert record is not None
-    assert (record.state, rule.asked) == (state, 0)
+    assert (record.state, rule.request_count) == (state, 0)
     assert (record.due_at is not None) is (state is ItemState.DONE)
     assert harness.is_ready()
 
@@ -287,7 +287,7 @@ async def test_a_stop_order_ends_a_crew(harness: TaskHarness) -> None:
 
 
 async def test_a_run_that_was_called_for_does_not_wait_for_weeks(harness: TaskHarness) -> None:
-    """What waits for its site is left in the queue; a worker that stays goes on with it."""
+    """Items that wait for their site stay in the queue; a long-running worker goes on with them."""
     for url in (URL, OTHER):
         item = harness.claim()
         harness.frontier.retry(item, now=NOW, reason=url, not_before=NOW + timedelta(days=7), delay=NO_REST)
@@ -331,7 +331,7 @@ class FaultyFrontier:
         self._errors = errors
 
     def __getattr__(self, name: str) -> Any:
-        """The verb, or what raises in its place."""
+        """Return the frontier's attribute; for the faulty verb, raise the next error instead."""
         if name == self._verb and self._errors:
             raise self._errors.pop()
         return getattr(self._frontier, name)
@@ -425,7 +425,7 @@ async def test_worker_that_fails_each_time_ends_the_run(harness: TaskHarness, mo
 
 
 async def test_order_to_stop_arrives_after_an_error_while_looking_for_orders(harness: TaskHarness) -> None:
-    """Who looks for orders goes on looking."""
+    """The worker goes on polling for orders after an error."""
     until = NOW + timedelta(hours=1)
     harness.context.rules = [FixedRule(RuleDecision(RuleAction.LATER, "wait", until))]
     with_faults(harness, "orders", OverflowError("x"))

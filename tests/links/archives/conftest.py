@@ -10,13 +10,13 @@ from tests.support.archive_server import ArchiveServer, fetcher, running_archive
 
 @pytest.fixture
 async def archive_server() -> AsyncIterator[ArchiveServer]:
-    """A server that is all archives."""
+    """Run one server that stands for all archives."""
     async with running_archive_server() as opened:
         yield opened
 
 
 @pytest.fixture
 async def client(archive_server: ArchiveServer) -> AsyncIterator[ArchiveClient]:
-    """Who asks them over real HTTP."""
+    """Yield a client of the archive server, over real HTTP."""
     async with fetcher() as fetch:
         yield archive_server.client(fetch)

@@ -128,12 +128,12 @@ async def test_a_long_timemap_is_read_where_the_moment_is(archive_server: Archiv
     copies = await TimeMapAdapter(client, "other.example", "https://other.example/timemap/link/{url}").find(A, AT)
 
     assert copies == [ArchiveMemento("other.example", f"https://other.example/c/20150301000000/{A}", "20150301000000")]
-    assert len(archive_server.asked) == 4
+    assert len(archive_server.requests) == 4
     assert "other.example/timemap/link/10/http://a.test/" not in archive_server.places
 
 
 async def test_a_timegate_leads_to_the_copy(archive_server: ArchiveServer, client: ArchiveClient) -> None:
-    """Where it leads is the answer; it is not followed."""
+    """The redirect's target is the answer; it is not followed."""
     archive_server.put(
         "https://gate.example/http://a.test/",
         "",
@@ -145,12 +145,12 @@ async def test_a_timegate_leads_to_the_copy(archive_server: ArchiveServer, clien
     copies = await TimeGateAdapter(client, "gate.example", "https://gate.example/{url}").find(A, AT)
 
     assert copies == [ArchiveMemento("wayback", WAYBACK_2013, "20130115102033")]
-    assert archive_server.asked[0].headers["Accept-Datetime"] == "Mon, 01 Jun 2015 12:00:00 GMT"
+    assert archive_server.requests[0].headers["Accept-Datetime"] == "Mon, 01 Jun 2015 12:00:00 GMT"
 
 
 async def test_time_travel_tells_of_one_moment(archive_server: ArchiveServer, client: ArchiveClient) -> None:
     """The Memento project's JSON, with several addresses for one copy."""
-    told = {
+    document = {
         "original_uri": A,
         "mementos": {
             "last": {"datetime": "2016-01-15T10:20:33Z", "uri": [WAYBACK_2016]},
@@ -161,7 +161,7 @@ async def test_time_travel_tells_of_one_moment(archive_server: ArchiveServer, cl
         },
         "timegate_uri": "http://timetravel.mementoweb.org/timegate/http://a.test/",
     }
-    archive_server.put("http://tt.example/api/json/20150601120000/http://a.test/", json.dumps(told))
+    archive_server.put("http://tt.example/api/json/20150601120000/http://a.test/", json.dumps(document))
 
     copies = await TimeMapAdapter(client, "memento", "http://tt.example/api/json/{ts}/{url}").find(A, AT)
 
@@ -173,8 +173,8 @@ async def test_availability_is_asked_before_the_moment_and_then_after_it(
 ) -> None:
     """Only for what has no copy before it; the request names the API's version."""
 
-    def answer(asked: ServiceCall) -> ServiceAnswer:
-        values = {key: each[0] for key, each in parse_qs(asked.body).items()}
+    def answer(call: ServiceCall) -> ServiceAnswer:
+        values = {key: each[0] for key, each in parse_qs(call.body).items()}
         is_there = values["url"] == A or (values["url"] == "http://b.test/" and values["closest"] == "after")
         url = f"http://web.archive.org/web/20130115102033/{values['url']}"
         closest = {"closest": {**AVAILABILITY["closest"], "url": url}} if is_there else {}
@@ -184,14 +184,14 @@ async def test_availability_is_asked_before_the_moment_and_then_after_it(
     archive_server.answers["archive.org/wayback/available"] = answer
     urls = [A, "http://b.test/", "http://c.test/"]
 
-    found = {url: await AvailabilityAdapter(client).find(url, AT) for url in urls}
+    copies_by_url = {url: await AvailabilityAdapter(client).find(url, AT) for url in urls}
 
-    assert found[A] == [ArchiveMemento("wayback", WAYBACK_2013, "20130115102033", 200)]
-    assert [len(found[url]) for url in urls] == [1, 1, 0]
-    assert {each.headers["Wayback-Api-Version"] for each in archive_server.asked} == {"2"}
-    closest = [parse_qs(each.body)["closest"] for each in archive_server.asked]
+    assert copies_by_url[A] == [ArchiveMemento("wayback", WAYBACK_2013, "20130115102033", 200)]
+    assert [len(copies_by_url[url]) for url in urls] == [1, 1, 0]
+    assert {each.headers["Wayback-Api-Version"] for each in archive_server.requests} == {"2"}
+    closest = [parse_qs(each.body)["closest"] for each in archive_server.requests]
     assert closest == [["before"], ["before"], ["after"], ["before"], ["after"]]
-    assert archive_server.asked[0].body.count("statuscodes=") == 3
+    assert archive_server.requests[0].body.count("statuscodes=") == 3
 
 
 async def test_the_wayback_machine_by_its_own_addresses(archive_server: ArchiveServer, client: ArchiveClient) -> None:
@@ -378,7 +378,7 @@ def test_an_archive_that_there_is_not_is_told(client: ArchiveClient, name: str) 
 
 async def test_another_weboid_is_asked_by_its_timemap(archive_server: ArchiveServer, client: ArchiveClient) -> None:
     """Its copies lie at another origin of its own, which the setting names."""
-    told = {
+    timemap = {
         **JSON_TIMEMAP,
         "mementos": {
             "list": [
@@ -386,7 +386,7 @@ async def test_another_weboid_is_asked_by_its_timemap(archive_server: ArchiveSer
             ]
         },
     }
-    archive_server.put("https://front.example/timemap/json/http://a.test/", json.dumps(told))
+    archive_server.put("https://front.example/timemap/json/http://a.test/", json.dumps(timemap))
     (adapter,) = adapters_of(["weboid https://front.example https://copies.example"], client)
 
     assert await adapter.find(A, AT) == [
@@ -412,8 +412,8 @@ def _error(code: str, message: str = "It did not work.") -> dict[str, object]:
     return {"status": "error", "status_ext": f"error:{code}", "exception": "[…]", "message": message}
 
 
-def _answers(*told: object) -> list[ServiceAnswer]:
-    return [ServiceAnswer(200, json.dumps(each), {"Content-Type": "application/json"}) for each in told]
+def _answers(*documents: object) -> list[ServiceAnswer]:
+    return [ServiceAnswer(200, json.dumps(each), {"Content-Type": "application/json"}) for each in documents]
 
 
 @pytest.fixture
@@ -443,9 +443,9 @@ async def test_a_page_is_taken(archive_server: ArchiveServer, service: SavePageN
     assert saved.copy == ArchiveMemento(
         "wayback", "https://web.archive.org/web/20261121120105/http://a.test/", "20261121120105", 200
     )
-    assert [each.method for each in archive_server.asked] == ["POST", "GET", "GET", "GET"]
-    assert {each.headers["Authorization"] for each in archive_server.asked} == {"LOW key:secret"}
-    assert "url=http%3A%2F%2Fa.test%2F" in archive_server.asked[0].body
+    assert [each.method for each in archive_server.requests] == ["POST", "GET", "GET", "GET"]
+    assert {each.headers["Authorization"] for each in archive_server.requests} == {"LOW key:secret"}
+    assert "url=http%3A%2F%2Fa.test%2F" in archive_server.requests[0].body
     assert archive_server.clock.slept == [POLL_S] * 3
 
 
@@ -478,7 +478,7 @@ async def test_a_full_line_is_waited_for(archive_server: ArchiveServer, service:
     _script(archive_server, [_error("user-session-limit"), _error("user-session-limit"), {"job_id": JOB}], DONE)
 
     assert (await service.take(A)).outcome is SaveOutcome.SAVED
-    assert len(archive_server.asked) == 4
+    assert len(archive_server.requests) == 4
 
 
 async def test_the_wait_in_a_full_line_ends(archive_server: ArchiveServer, service: SavePageNow) -> None:
@@ -486,7 +486,7 @@ async def test_the_wait_in_a_full_line_ends(archive_server: ArchiveServer, servi
     _script(archive_server, [_error("user-session-limit")])
 
     assert (await service.take(A)).outcome is SaveOutcome.LATER
-    assert len(archive_server.asked) == SESSION_TRIES
+    assert len(archive_server.requests) == SESSION_TRIES
 
 
 async def test_a_job_that_never_ends_is_left(archive_server: ArchiveServer, service: SavePageNow) -> None:
@@ -494,7 +494,7 @@ async def test_a_job_that_never_ends_is_left(archive_server: ArchiveServer, serv
     _script(archive_server, [{"job_id": JOB}], PENDING)
 
     assert (await service.take(A)).outcome is SaveOutcome.LATER
-    assert 100 < len(archive_server.asked) < 130
+    assert 100 < len(archive_server.requests) < 130
 
 
 @pytest.mark.parametrize(
@@ -511,7 +511,7 @@ async def test_a_job_that_never_ends_is_left(archive_server: ArchiveServer, serv
 async def test_a_capture_of_another_page_is_none(
     archive_server: ArchiveServer, service: SavePageNow, done: object, outcome: SaveOutcome
 ) -> None:
-    """What was archived must be what was asked for, and say when."""
+    """A capture must be of the requested URL, and have a timestamp."""
     _script(archive_server, [{"job_id": JOB}], done)
 
     saved = await service.take(A)

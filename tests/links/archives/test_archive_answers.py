@@ -56,9 +56,9 @@ def test_a_timemap_is_read_as_it_was_written(copies: list[tuple[str, str]]) -> N
     """In both forms: commas and semicolons stand in addresses and in dates."""
     lines = ['<http://a.test/>; rel="original"']
     lines += [f'<{url}>; rel="memento"; datetime="{stamp}"' for url, stamp in copies]
-    told = {"original_uri": "http://a.test/", "mementos": {"list": [{"uri": u, "datetime": s} for u, s in copies]}}
+    timemap = {"original_uri": "http://a.test/", "mementos": {"list": [{"uri": u, "datetime": s} for u, s in copies]}}
 
-    linked, listed = read_link_timemap(",\n".join(lines)), read_json_timemap(json.dumps(told))
+    linked, listed = read_link_timemap(",\n".join(lines)), read_json_timemap(json.dumps(timemap))
 
     assert [(each.address, each.timestamp) for each in linked.entries] == copies
     assert [(each.address, each.timestamp) for each in listed.entries] == list(dict.fromkeys(copies))

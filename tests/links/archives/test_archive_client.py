@@ -97,7 +97,7 @@ async def test_who_does_not_answer_is_told(archive_server: ArchiveServer) -> Non
 
 
 async def test_a_bomb_ends_at_the_limit(archive_server: ArchiveServer) -> None:
-    """What unpacks to more than the limit is no answer."""
+    """A body that unpacks to more than the limit is no answer."""
     archive_server.answers["x.example/a"] = ServiceAnswer(
         200, gzip.compress(bytes(50_000_000)), {"Content-Encoding": "gzip"}
     )
@@ -133,7 +133,7 @@ async def test_nothing_is_sent_to_the_network_that_we_are_in(archive_server: Arc
         with pytest.raises(NoReplyError):
             await fetch(ArchiveRequest(address.format(port=archive_server.origin.rpartition(":")[2])))
 
-    assert archive_server.asked == []
+    assert archive_server.requests == []
 
 
 async def test_a_redirect_into_the_network_is_not_followed(archive_server: ArchiveServer) -> None:
@@ -159,7 +159,7 @@ async def test_a_key_goes_to_nobody_else(archive_server: ArchiveServer) -> None:
         reply = await fetch(ArchiveRequest(f"http://x.example:{port}/a", headers={"Authorization": "LOW k:s"}, hops=1))
 
     assert reply.text == "fine"
-    assert [each.headers.get("Authorization") for each in archive_server.asked] == ["LOW k:s", None]
+    assert [each.headers.get("Authorization") for each in archive_server.requests] == ["LOW k:s", None]
 
 
 async def test_a_circle_of_redirects_ends(archive_server: ArchiveServer) -> None:
@@ -169,7 +169,7 @@ async def test_a_circle_of_redirects_ends(archive_server: ArchiveServer) -> None
         with pytest.raises(NoReplyError, match="in a loop"):
             await fetch(ArchiveRequest(f"{archive_server.origin}/a", hops=4))
 
-    assert len(archive_server.asked) == 5
+    assert len(archive_server.requests) == 5
 
 
 async def test_what_is_asked_for_goes_out_byte_for_byte(archive_server: ArchiveServer) -> None:

@@ -123,41 +123,41 @@ FAULTY = [
 @pytest.mark.parametrize(("text", "service", "original", "timestamp", "fault"), FAULTY, ids=[f[0] for f in FAULTY])
 def test_what_is_no_copy_is_told(text: str, service: str, original: str, timestamp: str, fault: AddressFault) -> None:
     """Services that are gone, lists, and requests for copies are known, and nobody is led there."""
-    found = recognise(text)
+    archive_url = recognise(text)
 
-    assert found is not None
-    assert (found.service, found.original, found.timestamp) == (service, original, timestamp)
-    assert found.fault is fault
-    assert not found.is_usable
+    assert archive_url is not None
+    assert (archive_url.service, archive_url.original, archive_url.timestamp) == (service, original, timestamp)
+    assert archive_url.fault is fault
+    assert not archive_url.is_usable
 
 
 def test_only_the_host_decides_whose_address_it_is() -> None:
     """Before an @ anybody can write an archive's name; what follows it is what is asked."""
-    found = recognise(f"https://web.archive.org@evil.test/web/{T}/{A}")
+    archive_url = recognise(f"https://web.archive.org@evil.test/web/{T}/{A}")
 
-    assert found is not None
-    assert found.service == OTHER
-    assert not found.is_known
-    assert is_copy_of(found, A) is None
+    assert archive_url is not None
+    assert archive_url.service == OTHER
+    assert not archive_url.is_known
+    assert is_copy_of(archive_url, A) is None
 
 
 def test_archives_within_archives_end_somewhere() -> None:
     """A hostile address is not followed for ever, and belongs to nothing."""
-    found = recognise(f"{WAYBACK}/{T}/" * 40 + A)
+    archive_url = recognise(f"{WAYBACK}/{T}/" * 40 + A)
 
-    assert found is not None
-    assert found.fault is AddressFault.TOO_DEEP
-    assert not found.is_usable
-    assert not is_copy_of(found, A)
+    assert archive_url is not None
+    assert archive_url.fault is AddressFault.TOO_DEEP
+    assert not archive_url.is_usable
+    assert not is_copy_of(archive_url, A)
 
 
 def test_our_own_pages_are_known_by_their_origin() -> None:
     """A front's page and replay's copy, with the hash that they escape; no other host has the name."""
     for view in ("page", "c"):
         address = f"https://archive.example:8443/{view}/{T}/https://a.test/x%23!/y"
-        found = recognise(address, own=["https://archive.example:8443"])
-        assert found is not None
-        assert (found.service, found.original, found.timestamp) == (WEBOID, "https://a.test/x#!/y", T)
+        archive_url = recognise(address, own=["https://archive.example:8443"])
+        assert archive_url is not None
+        assert (archive_url.service, archive_url.original, archive_url.timestamp) == (WEBOID, "https://a.test/x#!/y", T)
         other = recognise(address)
         assert other is not None
         assert other.service == OTHER
@@ -179,10 +179,10 @@ def test_what_is_made_is_understood(host: str, path: str, stamp: str, service: s
     address = make_archive_url(service, original, stamp)
 
     if address:
-        found = recognise(address)
-        assert found is not None
-        assert (found.service, found.timestamp, found.address) == (service, stamp, address)
-        assert found.original == original or found.chain
+        archive_url = recognise(address)
+        assert archive_url is not None
+        assert (archive_url.service, archive_url.timestamp, archive_url.address) == (service, stamp, address)
+        assert archive_url.original == original or archive_url.chain
     else:
         assert not SERVICES[service].is_made
 
@@ -199,35 +199,35 @@ def test_what_is_made_is_understood(host: str, path: str, stamp: str, service: s
 )
 def test_any_text_has_an_answer(text: str) -> None:
     """Nothing that stands on a page breaks it; what is understood has a moment or none."""
-    found = recognise(text)
+    archive_url = recognise(text)
 
-    if found is not None:
-        assert isinstance(found, ArchiveUrl)
-        assert not found.timestamp or len(found.timestamp) == 14
-        assert found.moment is None or found.moment.tzinfo is not None
+    if archive_url is not None:
+        assert isinstance(archive_url, ArchiveUrl)
+        assert not archive_url.timestamp or len(archive_url.timestamp) == 14
+        assert archive_url.moment is None or archive_url.moment.tzinfo is not None
 
 
 @pytest.mark.parametrize(("text", "service", "original", "timestamp", "address"), FORMS, ids=[f[0] for f in FORMS])
 def test_each_form_is_understood(text: str, service: str, original: str, timestamp: str, address: str) -> None:
     """Service, original and moment are read from the address, and the best form is made of it."""
-    found = recognise(text)
+    archive_url = recognise(text)
 
-    assert found is not None
-    assert (found.service, found.original, found.timestamp) == (service, original, timestamp)
-    assert found.address == address
-    assert found.is_usable
+    assert archive_url is not None
+    assert (archive_url.service, archive_url.original, archive_url.timestamp) == (service, original, timestamp)
+    assert archive_url.address == address
+    assert archive_url.is_usable
 
 
 @pytest.mark.parametrize("text", [each[0] for each in FORMS])
 def test_the_best_form_stays_as_it_is(text: str) -> None:
-    """What was put right once is right."""
-    found = recognise(text)
-    assert found is not None
-    again = recognise(found.address)
+    """Recognising a corrected address again changes nothing."""
+    archive_url = recognise(text)
+    assert archive_url is not None
+    again = recognise(archive_url.address)
 
     assert again is not None
-    assert again.address == found.address
-    assert again.service == found.service
+    assert again.address == archive_url.address
+    assert again.service == archive_url.service
 
 
 @pytest.mark.parametrize(
@@ -249,10 +249,10 @@ def test_the_best_form_stays_as_it_is(text: str) -> None:
 )
 def test_originals_are_repaired(written: str, original: str) -> None:
     """Escaped as a whole, without scheme, with one slash, with a port, a fragment, or other letters."""
-    found = recognise(f"{WAYBACK}/{T}/{written}")
+    archive_url = recognise(f"{WAYBACK}/{T}/{written}")
 
-    assert found is not None
-    assert found.original == original
+    assert archive_url is not None
+    assert archive_url.original == original
 
 
 @pytest.mark.parametrize(
@@ -281,25 +281,25 @@ def test_other_addresses_are_no_archives(text: str) -> None:
 
 def test_a_copy_of_a_copy_is_followed_to_what_it_is_of() -> None:
     """The original is the innermost, the archives on the way are told, the first sight is the date."""
-    found = recognise(
+    archive_url = recognise(
         f"{WAYBACK}/2016/https://archive.is/2014.01.02-030405/http:/webcitation.org/query?url=a.test&date=2009-01-31"
     )
 
-    assert found is not None
-    assert found.original == "http://a.test/"
-    assert [each.service for each in found.chain] == ["archive-today", "webcite"]
-    assert found.moment is not None
-    assert found.moment.year == 2009
-    assert found.is_usable  # the outermost is what is read
+    assert archive_url is not None
+    assert archive_url.original == "http://a.test/"
+    assert [each.service for each in archive_url.chain] == ["archive-today", "webcite"]
+    assert archive_url.moment is not None
+    assert archive_url.moment.year == 2009
+    assert archive_url.is_usable  # the outermost is what is read
 
 
 def test_a_copy_of_a_short_address_must_be_asked_for() -> None:
     """Nobody knows what is behind it, however well the outer address reads."""
-    found = recognise(f"{WAYBACK}/2016/https://archive.is/AbC12")
+    archive_url = recognise(f"{WAYBACK}/2016/https://archive.is/AbC12")
 
-    assert found is not None
-    assert found.must_ask
-    assert is_copy_of(found, A) is None
+    assert archive_url is not None
+    assert archive_url.must_ask
+    assert is_copy_of(archive_url, A) is None
 
 
 @pytest.mark.parametrize(
@@ -324,12 +324,12 @@ def test_a_copy_is_held_to_its_reference(copy: str, reference: str, says: bool |
 
 def test_minutes_are_not_the_month() -> None:
     """InternetArchiveBot builds perma.cc's addresses with the month in the place of the minutes."""
-    found = recognise("https://perma-archives.org/warc/20150102034506/http://a.test/")
+    archive_url = recognise("https://perma-archives.org/warc/20150102034506/http://a.test/")
 
-    assert found is not None
-    assert found.moment is not None
-    assert (found.moment.hour, found.moment.minute, found.moment.second) == (3, 45, 6)
-    assert found.address.endswith("/warc/20150102034506/http://a.test/")
+    assert archive_url is not None
+    assert archive_url.moment is not None
+    assert (archive_url.moment.hour, archive_url.moment.minute, archive_url.moment.second) == (3, 45, 6)
+    assert archive_url.address.endswith("/warc/20150102034506/http://a.test/")
 
 
 @given(st.text("0123456789", min_size=14, max_size=14))
@@ -349,9 +349,9 @@ def test_make_says_what_it_cannot_do() -> None:
 
 
 def test_an_archive_of_our_own_keeps_the_scheme_that_it_is_served_under() -> None:
-    """Where its operator serves it by http alone, nothing answers under https."""
+    """An operator may serve it by http alone, where nothing answers under https."""
     address = "http://127.0.0.1:8080/page/20260101000000/http://a.test/"
     for own in ("http://127.0.0.1:8080", "https://127.0.0.1:8080"):
-        found = recognise(address, own=[own])
-        assert found is not None
-        assert found.address == f"{own}/page/20260101000000/http://a.test/"
+        archive_url = recognise(address, own=[own])
+        assert archive_url is not None
+        assert archive_url.address == f"{own}/page/20260101000000/http://a.test/"

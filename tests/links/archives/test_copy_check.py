@@ -57,7 +57,7 @@ async def test_an_archive_that_does_not_answer_says_nothing(
     archive_server.put(COPY, "", 404)
 
     assert (await check_copy(client, COPY, A)).verdict is CopyVerdict.UNCLEAR
-    assert len(archive_server.asked) == 1
+    assert len(archive_server.requests) == 1
 
 
 async def test_another_version_takes_its_place(archive_server: ArchiveServer, client: ArchiveClient) -> None:
@@ -95,7 +95,7 @@ async def test_archive_today_leads_to_another_of_its_hosts(
 
 
 async def test_a_page_about_missing_pages_is_a_page(archive_server: ArchiveServer, client: ArchiveClient) -> None:
-    """What the URL itself speaks of is no sign of anything."""
+    """Words that the URL itself contains are no sign of a missing page."""
     url = "http://a.test/how-to-write-404-pages"
     copy = f"https://web.archive.org/web/20130115102033/{url}"
     archive_server.put(
@@ -106,9 +106,9 @@ async def test_a_page_about_missing_pages_is_a_page(archive_server: ArchiveServe
 
 
 async def _resolved(client: ArchiveClient, address: str) -> ResolvedAddress:
-    found = recognise(address)
-    assert found is not None
-    return await resolve_address(client, found)
+    archive_url = recognise(address)
+    assert archive_url is not None
+    return await resolve_address(client, archive_url)
 
 
 async def test_perma_says_what_its_copy_is_of(archive_server: ArchiveServer, client: ArchiveClient) -> None:
@@ -119,9 +119,9 @@ async def test_perma_says_what_its_copy_is_of(archive_server: ArchiveServer, cli
         '"title":"A","captures":[{"role":"primary","status":"success"}]}',
     )
 
-    found = await _resolved(client, "http://perma.cc/ab12-cd34")
+    resolved_address = await _resolved(client, "http://perma.cc/ab12-cd34")
 
-    assert found == ResolvedAddress("http://a.test/x", "20160614172251", "https://perma.cc/AB12-CD34")
+    assert resolved_address == ResolvedAddress("http://a.test/x", "20160614172251", "https://perma.cc/AB12-CD34")
     assert await _resolved(client, "https://perma.cc/AAAA-AAAA") == ResolvedAddress(
         address="https://perma.cc/AAAA-AAAA"
     )
@@ -153,6 +153,6 @@ async def test_freezepage_says_what_its_copy_is_of(archive_server: ArchiveServer
         'This is <a href="http://a.test/">http://a.test/</a> as of August 7, 2009',
     )
 
-    found = await _resolved(client, "http://www.freezepage.com/1249681324ZHFROBOEGE")
+    resolved_address = await _resolved(client, "http://www.freezepage.com/1249681324ZHFROBOEGE")
 
-    assert (found.original, found.timestamp) == (A, "20090807214204")
+    assert (resolved_address.original, resolved_address.timestamp) == (A, "20090807214204")

@@ -110,7 +110,7 @@ def test_our_own_copy_is_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("remembered", "found", "is_dead", "is_sure", "step"),
+    ("remembered", "copies", "is_dead", "is_sure", "step"),
     [
         (_copy(2001), [OWN, _copy(2014)], True, True, SearchStep.KEPT),
         (None, [OWN, _copy(2014)], True, True, SearchStep.OWN),
@@ -124,10 +124,10 @@ def test_our_own_copy_is_first() -> None:
     ],
 )
 def test_what_is_done(
-    remembered: ArchiveMemento | None, found: list[ArchiveMemento], is_dead: bool, is_sure: bool, step: SearchStep
+    remembered: ArchiveMemento | None, copies: list[ArchiveMemento], is_dead: bool, is_sure: bool, step: SearchStep
 ) -> None:
     """B12, and that a dead link is given up only when everybody who was asked has answered."""
-    chosen = choose_versions(found, AT, NOW)
+    chosen = choose_versions(copies, AT, NOW)
 
     decided, _ = plan_copies(remembered, chosen, order=["wayback"], at=AT, is_dead=is_dead, is_sure=is_sure)
 

@@ -45,7 +45,7 @@ OWN = ArchiveMemento(WEBOID, "https://front.example/page/20200101000000/http://a
 
 @pytest.fixture
 def links(sqlite_store: RegistryStore) -> dict[str, UrlRow]:
-    """A dead link and a living one."""
+    """Add a dead link and a living one; return their rows by URL."""
     RegistryRows(sqlite_store).add_urls({A: LinkState.DEAD, B: LinkState.ALIVE})
     with sqlite_store.reading() as rows:
         return {url: require_observed(rows, url) for url in (A, B)}
@@ -53,7 +53,7 @@ def links(sqlite_store: RegistryStore) -> dict[str, UrlRow]:
 
 @pytest.fixture
 def archives(client: ArchiveClient) -> CopySources:
-    """The Wayback Machine and archive.today."""
+    """Return the Wayback Machine and archive.today as sources."""
     today = TimeMapAdapter(client, "archive-today", KNOWN_TIMEMAPS["archive-today"])
     return CopySources(client, [AvailabilityAdapter(client), today], ("wayback", "archive-today"))
 
@@ -64,14 +64,14 @@ def _with(archives: CopySources, **changes: object) -> CopySources:
 
 
 def _answers(archive_server: ArchiveServer, *, wayback: str = "", today: tuple[str, ...] = ()) -> None:
-    """What the two have of either link."""
+    """Set what the two archives have of either link."""
     for url in (A, B):
         lines = [f'<{url}>; rel="original"']
         lines += [f'<{TODAY}/{stamp}/{url}>; rel="memento"; datetime="{_date(stamp)}"' for stamp in today]
         if today:
             archive_server.put(f"https://archive.ph/timemap/{url}", ",\n".join(lines))
-    found = {"closest": {"available": True, "status": "200", "timestamp": wayback, "url": f"{W}/{wayback}/{A}"}}
-    counts = {"results": [{"tag": "0", "url": A, "archived_snapshots": found if wayback else {}}]}
+    snapshots = {"closest": {"available": True, "status": "200", "timestamp": wayback, "url": f"{W}/{wayback}/{A}"}}
+    counts = {"results": [{"tag": "0", "url": A, "archived_snapshots": snapshots if wayback else {}}]}
     archive_server.put("https://archive.org/wayback/available", json.dumps(counts))
 
 
@@ -107,8 +107,8 @@ async def test_copies_of_a_dead_link_are_found_and_kept(
     assert (sought.step, outcome, sought.troubles) == (SearchStep.FOUND, CopySearchOutcome.FOUND, ())
     assert sought.best == ArchiveMemento("wayback", f"{W}/20130115102033/{A}", "20130115102033", 200)
     with sqlite_store.reading() as rows:
-        kept = {each.service: each.address for each in copies_of_url(rows, links[A].id)}
-    assert kept == {"wayback": f"{W}/20130115102033/{A}", "archive-today": f"{TODAY}/20140101000000/{A}"}
+        addresses = {each.service: each.address for each in copies_of_url(rows, links[A].id)}
+    assert addresses == {"wayback": f"{W}/20130115102033/{A}", "archive-today": f"{TODAY}/20140101000000/{A}"}
 
 
 async def test_a_remembered_copy_is_enough(
@@ -119,7 +119,7 @@ async def test_a_remembered_copy_is_enough(
     with sqlite_store.writing() as rows:
         choose_copy(rows, links[A], CopyChoice("ada", address), day=DAY)
     sought, _ = await _seek(sqlite_store, archives, links[A])
-    assert (sought.step, sought.best and sought.best.address, archive_server.asked) == (SearchStep.KEPT, address, [])
+    assert (sought.step, sought.best and sought.best.address, archive_server.requests) == (SearchStep.KEPT, address, [])
 
     _answers(archive_server, wayback="20130115102033")
     sought, _ = await _seek(sqlite_store, archives, links[A], is_thorough=True)
@@ -139,7 +139,7 @@ async def test_our_own_copy_goes_before_others(
     sought, outcome = await _seek(sqlite_store, own, links[A])
 
     assert (sought.step, sought.best, outcome) == (SearchStep.OWN, OWN, CopySearchOutcome.FOUND)
-    assert archive_server.asked == []
+    assert archive_server.requests == []
     with sqlite_store.reading() as rows:
         assert copies_of_url(rows, links[A].id) == ()
 
@@ -174,8 +174,8 @@ async def test_each_day_of_a_citation_has_its_version(
     assert sought.best is not None
     assert sought.best.timestamp == "20100101000000"
     with sqlite_store.reading() as rows:
-        found = [each.timestamp for each in citable_copies(rows, links[A].id)]
-    assert found == ["20100101000000", "20200101000000"]
+        timestamps = [each.timestamp for each in citable_copies(rows, links[A].id)]
+    assert timestamps == ["20100101000000", "20200101000000"]
 
 
 async def test_an_archive_with_one_answer_is_asked_for_each_day(
@@ -189,9 +189,9 @@ async def test_an_archive_with_one_answer_is_asked_for_each_day(
 
     await search_copies(sqlite_store, archives, links[A], now=NOW, days=days)
 
-    asked = [place for place in archive_server.places if "available" in place or "timemap" in place]
-    assert len([place for place in asked if "available" in place]) == 2
-    assert len([place for place in asked if "timemap" in place]) == 1
+    lookups = [place for place in archive_server.places if "available" in place or "timemap" in place]
+    assert len([place for place in lookups if "available" in place]) == 2
+    assert len([place for place in lookups if "timemap" in place]) == 1
 
 
 async def test_a_search_that_a_new_date_outdated_is_made_again(
@@ -203,11 +203,11 @@ async def test_a_search_that_a_new_date_outdated_is_made_again(
     with sqlite_store.writing() as rows:
         note_search(rows, links[A].id, CopySearchOutcome.OUTDATED, DAY)
         assert [each.url for each in urls_without_copy(rows, DAY, 10)] == [A]
-    before = len(archive_server.asked)
+    before = len(archive_server.requests)
 
     _, outcome = await _seek(sqlite_store, archives, links[A])
 
-    assert len(archive_server.asked) > before
+    assert len(archive_server.requests) > before
     assert outcome is CopySearchOutcome.FOUND
 
 
@@ -356,12 +356,12 @@ async def test_a_living_link_that_nobody_has_is_saved_elsewhere_too(
 
     assert (sought.step, sought.is_wanted, noted) == (SearchStep.SAVE, True, outcome)
     with sqlite_store.reading() as rows:
-        kept = [each.address for each in copies_of_url(rows, links[B].id)]
-    assert kept == ([f"{W}/20261121120105/{B}"] if outcome is CopySearchOutcome.SAVED else [])
+        addresses = [each.address for each in copies_of_url(rows, links[B].id)]
+    assert addresses == ([f"{W}/20261121120105/{B}"] if outcome is CopySearchOutcome.SAVED else [])
 
 
 def _many(store: RegistryStore, count: int, service: str = "wayback") -> None:
-    """So many links with a copy each, due."""
+    """Add `count` links with a copy each, due."""
     urls = [f"http://a.test/{number}" for number in range(count)]
     RegistryRows(store).add_urls(dict.fromkeys(urls, LinkState.DEAD))
     origin = W if service == "wayback" else TODAY
@@ -400,7 +400,7 @@ async def test_an_archive_that_lost_everything_has_lost_nothing(
         visits = await check_due_copies(sqlite_store, client, now=now, limit=100)
         assert Counter(each.visit for each in visits) == {CopyCheckEffect.UNCLEAR: ALL_GONE}
 
-    assert len(archive_server.asked) == 4 * ALL_GONE
+    assert len(archive_server.requests) == 4 * ALL_GONE
 
 
 async def test_a_copy_that_vanished_is_dropped(

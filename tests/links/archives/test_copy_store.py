@@ -56,13 +56,13 @@ BY = CopyChoice("ada", NEW.address)
 
 @pytest.fixture
 def store(sqlite_store: RegistryStore) -> RegistryStore:
-    """The rules are tried on the quick database; the last test runs every statement on both."""
+    """Return a registry on SQLite, which is quick; the last test runs every statement on both databases."""
     return sqlite_store
 
 
 @pytest.fixture
 def url(store: RegistryStore) -> UrlRow:
-    """A dead link that is watched, beside a living one."""
+    """Return the row of a watched dead link, beside a living one."""
     return _watched(store)
 
 
@@ -72,7 +72,7 @@ def _watched(store: RegistryStore) -> UrlRow:
         return require_observed(rows, A)
 
 
-def _kept(store: RegistryStore, url: UrlRow) -> tuple[StoredCopy, ...]:
+def _stored_copies(store: RegistryStore, url: UrlRow) -> tuple[StoredCopy, ...]:
     with store.reading() as rows:
         return copies_of_url(rows, url.id)
 
@@ -83,11 +83,11 @@ def test_one_version_of_each_archive_is_kept(store: RegistryStore, url: UrlRow) 
         assert put_copies(rows, url.id, [OLD, TODAY, ArchiveMemento("perma", "", "")], DAY) == 3
         assert put_copies(rows, url.id, [NEW, ArchiveMemento("archive-today", "", "")], DAY + 5) == 1
 
-    found = {kept.service: kept for kept in _kept(store, url)}
-    assert found["wayback"].copy == NEW
-    assert (found["wayback"].found_day, found["wayback"].checked_day) == (DAY, DAY + 5)
-    assert found["archive-today"].copy == TODAY
-    assert found["perma"].address == ""
+    copies = {copy.service: copy for copy in _stored_copies(store, url)}
+    assert copies["wayback"].copy == NEW
+    assert (copies["wayback"].found_day, copies["wayback"].checked_day) == (DAY, DAY + 5)
+    assert copies["archive-today"].copy == TODAY
+    assert copies["perma"].address == ""
 
 
 def test_a_persons_choice_stays(store: RegistryStore, url: UrlRow) -> None:
@@ -97,7 +97,7 @@ def test_a_persons_choice_stays(store: RegistryStore, url: UrlRow) -> None:
         assert choose_copy(rows, url, BY, day=DAY).chosen_by == "ada"
         assert put_copies(rows, url.id, [OLD], DAY) == 0
 
-    assert _kept(store, url)[0].copy == NEW
+    assert _stored_copies(store, url)[0].copy == NEW
 
 
 def test_no_version_can_be_chosen(store: RegistryStore, url: UrlRow) -> None:
@@ -143,7 +143,7 @@ def test_a_locked_page_has_no_choice_by_hand(store: RegistryStore, url: UrlRow) 
             lock_copies(rows, url, is_locked=False, is_admin=False)
         put_copies(rows, url.id, [TODAY], DAY)
         assert choose_copy(rows, url, CopyChoice("root", NEW.address, is_admin=True), day=DAY).is_locked
-    assert all(kept.is_locked for kept in _kept(store, url))
+    assert all(copy.is_locked for copy in _stored_copies(store, url))
 
     with store.writing() as rows:
         lock_copies(rows, url, is_locked=False, is_admin=True)
@@ -181,11 +181,11 @@ def test_a_copy_is_looked_at_each_quarter(store: RegistryStore, url: UrlRow) -> 
     with store.writing() as rows:
         put_copies(rows, url.id, [OLD, ArchiveMemento("perma", "", "")], DAY)
     assert _due(store, DAY + VISIT_DAYS - 20) == []
-    ((waiting, kept),) = _due(store, DAY + VISIT_DAYS)
-    assert (waiting, kept.copy) == (url, OLD)
+    ((waiting, copy),) = _due(store, DAY + VISIT_DAYS)
+    assert (waiting, copy.copy) == (url, OLD)
 
     with store.writing() as rows:
-        record_copy_check(rows, url.id, kept, CopyCheckResult(CopyVerdict.GOOD), DAY + VISIT_DAYS)
+        record_copy_check(rows, url.id, copy, CopyCheckResult(CopyVerdict.GOOD), DAY + VISIT_DAYS)
 
     assert _due(store, DAY + 2 * VISIT_DAYS - 1) == []
     assert len(_due(store, DAY + 2 * VISIT_DAYS)) == 1
@@ -198,7 +198,7 @@ def test_a_copy_is_dropped_at_the_second_look(store: RegistryStore, url: UrlRow,
         put_copies(rows, url.id, [OLD], DAY)
     first = DAY + VISIT_DAYS
     assert _saw(store, url, verdict, first) is CopyCheckEffect.MISSED
-    assert _kept(store, url)[0].missed_day == first
+    assert _stored_copies(store, url)[0].missed_day == first
     assert _due(store, first + SECOND_LOOK_DAYS - 1) == []
     assert _saw(store, url, verdict, first + 1) is CopyCheckEffect.MISSED  # too soon to be a second look
     assert _saw(store, url, CopyVerdict.GOOD, first + SECOND_LOOK_DAYS) is CopyCheckEffect.GOOD
@@ -207,7 +207,7 @@ def test_a_copy_is_dropped_at_the_second_look(store: RegistryStore, url: UrlRow,
     assert len(_due(store, first + 100 + SECOND_LOOK_DAYS)) == 1
     assert _saw(store, url, verdict, first + 100 + SECOND_LOOK_DAYS) is CopyCheckEffect.DROPPED
 
-    assert _kept(store, url) == ()
+    assert _stored_copies(store, url) == ()
 
 
 def test_what_says_nothing_changes_nothing(store: RegistryStore, url: UrlRow) -> None:
@@ -220,7 +220,7 @@ def test_what_says_nothing_changes_nothing(store: RegistryStore, url: UrlRow) ->
         assert _saw(store, url, CopyVerdict.UNCLEAR, day) is CopyCheckEffect.UNCLEAR
         assert len(_due(store, day + UNCLEAR_DAYS)) == 1
 
-    assert _kept(store, url)[0].missed_day == DAY + VISIT_DAYS
+    assert _stored_copies(store, url)[0].missed_day == DAY + VISIT_DAYS
 
 
 def test_another_version_takes_the_place(store: RegistryStore, url: UrlRow) -> None:
@@ -228,27 +228,27 @@ def test_another_version_takes_the_place(store: RegistryStore, url: UrlRow) -> N
     with store.writing() as rows:
         put_copies(rows, url.id, [OLD], DAY)
     assert _saw(store, url, CopyVerdict.MOVED, DAY + 1) is CopyCheckEffect.MOVED
-    assert _kept(store, url)[0].copy == NEW
+    assert _stored_copies(store, url)[0].copy == NEW
 
     with store.writing() as rows:
         choose_copy(rows, url, CopyChoice("ada", OLD.address), day=DAY)
     assert _saw(store, url, CopyVerdict.MOVED, DAY + 2) is CopyCheckEffect.GOOD
-    assert _kept(store, url)[0].copy == OLD
+    assert _stored_copies(store, url)[0].copy == OLD
 
 
 @pytest.mark.parametrize("outcome", list(CopySearchOutcome))
 def test_archives_are_left_in_peace(store: RegistryStore, url: UrlRow, outcome: CopySearchOutcome) -> None:
-    """What is unfixable is not asked about for half a year, what failed for a day (B12)."""
+    """Unfixable links are not searched again for half a year, failed searches for a day (B12)."""
     with store.writing() as rows:
         note_search(rows, url.id, outcome, DAY, "why")
         again = DAY + AGAIN_DAYS[outcome]
 
         assert urls_without_copy(rows, again - 1, 10) == []
         assert urls_without_copy(rows, again, 10) == [url]
-        found = last_search(rows, url.id)
+        search = last_search(rows, url.id)
 
-    assert found is not None
-    assert (found.outcome, found.note, found.again_day) == (outcome, "why", again)
+    assert search is not None
+    assert (search.outcome, search.note, search.again_day) == (outcome, "why", again)
 
 
 def test_links_without_a_copy_are_found(store: RegistryStore, url: UrlRow) -> None:
@@ -295,7 +295,7 @@ def test_a_proposal_of_an_archives_address_goes_to_the_copies(store: RegistrySto
         assert takes(rows, url, "https://evil.example/20160115102033/http://a.test/", NOW) == ""
         assert takes(rows, url, "https://front.example/page/20200101000000/http://a.test/", NOW) == "weboid"
 
-    assert {kept.service for kept in _kept(store, url)} == {"archive-today", "weboid"}
+    assert {copy.service for copy in _stored_copies(store, url)} == {"archive-today", "weboid"}
 
 
 def test_a_proposal_changes_no_version_that_is_there(store: RegistryStore, url: UrlRow) -> None:
@@ -304,7 +304,7 @@ def test_a_proposal_changes_no_version_that_is_there(store: RegistryStore, url: 
         put_copies(rows, url.id, [OLD], DAY)
         assert keep_proposed_copy(rows, url, NEW.address, NOW) == "wayback"
 
-    assert _kept(store, url)[0].copy == OLD
+    assert _stored_copies(store, url)[0].copy == OLD
 
 
 @pytest.mark.parametrize(
@@ -336,15 +336,15 @@ def test_the_dead_are_named_as_their_index_has_them() -> None:
 def test_no_question_walks_through_all_rows(
     store: RegistryStore, url: UrlRow, reader: Callable[[Connection, int, int], object], indexes: list[str]
 ) -> None:
-    """What is due, and what has no copy, is found by an index, and nothing is sorted."""
-    asked: list[str] = []
+    """Due copies and links without a copy are found by an index, and nothing is sorted."""
+    statements: list[str] = []
     with store.reading() as rows:
         raw = rows.connection.dbapi_connection
         assert raw is not None
-        raw.set_trace_callback(asked.append)
+        raw.set_trace_callback(statements.append)
         reader(rows, DAY, 10)
         raw.set_trace_callback(None)
-        plans = [[str(row[3]) for row in rows.exec_driver_sql(f"EXPLAIN QUERY PLAN {each}")] for each in asked]
+        plans = [[str(row[3]) for row in rows.exec_driver_sql(f"EXPLAIN QUERY PLAN {each}")] for each in statements]
 
     for index, plan in zip(indexes, plans, strict=True):
         assert any(index in step for step in plan), plan
@@ -353,7 +353,7 @@ def test_no_question_walks_through_all_rows(
 
 @pytest.mark.slow
 def test_every_statement_runs_on_postgresql(database_url: str, tmp_path: Path) -> None:
-    """What the tests above tried on SQLite is understood by the other database, too."""
+    """The tests above run on SQLite alone."""
     store = open_registry(Layout(tmp_path), database_url)
     try:
         url = _watched(store)
@@ -366,13 +366,13 @@ def test_every_statement_runs_on_postgresql(database_url: str, tmp_path: Path) -
             assert lock_copies(rows, url, is_locked=True, is_admin=False) == 2
             chosen = choose_copy(rows, url, CopyChoice("ada", OLD.address, is_admin=True), day=DAY)
             assert (chosen.copy, chosen.is_locked, chosen.chosen_by) == (OLD, True, "ada")
-            ((_, kept),) = due_copies(rows, DAY + VISIT_DAYS, 10)
+            ((_, copy),) = due_copies(rows, DAY + VISIT_DAYS, 10)
             assert (
-                record_copy_check(rows, url.id, kept, CopyCheckResult(CopyVerdict.UNCLEAR), DAY)
+                record_copy_check(rows, url.id, copy, CopyCheckResult(CopyVerdict.UNCLEAR), DAY)
                 is CopyCheckEffect.UNCLEAR
             )
             assert (
-                record_copy_check(rows, url.id, kept, CopyCheckResult(CopyVerdict.GONE), DAY) is CopyCheckEffect.MISSED
+                record_copy_check(rows, url.id, copy, CopyCheckResult(CopyVerdict.GONE), DAY) is CopyCheckEffect.MISSED
             )
             ((_, missed),) = due_copies(rows, DAY + SECOND_LOOK_DAYS, 10)
             later = DAY + SECOND_LOOK_DAYS

@@ -24,7 +24,7 @@ W = "https://web.archive.org/web"
 
 @pytest.fixture
 def link(sqlite_store: RegistryStore) -> UrlRow:
-    """A link that is watched."""
+    """Return the row of a watched link."""
     RegistryRows(sqlite_store).add_urls({A: LinkState.ALIVE})
     with sqlite_store.reading() as rows:
         return require_observed(rows, A)
@@ -32,20 +32,20 @@ def link(sqlite_store: RegistryStore) -> UrlRow:
 
 @pytest.fixture
 def archives(client: ArchiveClient, archive_server: ArchiveServer) -> CopySources:
-    """The Wayback Machine, which may be asked to take pages."""
+    """Return the Wayback Machine as a source that can also save pages."""
     saver = SavePageNow(client, "key:secret", monotonic=archive_server.clock.monotonic)
     return CopySources(client, [AvailabilityAdapter(client)], ("wayback",), saver)
 
 
 def _script(archive_server: ArchiveServer, *, error: str = "", had: str = "") -> None:
-    """What Save Page Now ends with, and what the Wayback Machine has of the link."""
+    """Set how Save Page Now ends, and what the Wayback Machine has of the link."""
     done = {"status": "success", "timestamp": "20261121120105", "original_url": A}
     failed = {"status": "error", "status_ext": f"error:{error}", "message": "no"}
     archive_server.answers["web.archive.org/save"] = ServiceAnswer(200, json.dumps({"url": A, "job_id": JOB}))
-    told = json.dumps(failed if error else done)
-    archive_server.answers[f"web.archive.org/save/status/{JOB}"] = ServiceAnswer(200, told)
-    found = {"available": True, "status": "200", "timestamp": had, "url": f"{W}/{had}/{A}"}
-    shown = {"closest": found} if had else {}
+    body = json.dumps(failed if error else done)
+    archive_server.answers[f"web.archive.org/save/status/{JOB}"] = ServiceAnswer(200, body)
+    snapshot = {"available": True, "status": "200", "timestamp": had, "url": f"{W}/{had}/{A}"}
+    shown = {"closest": snapshot} if had else {}
     result = {"results": [{"tag": "0", "url": A, "archived_snapshots": shown}]}
     archive_server.put("https://archive.org/wayback/available", json.dumps(result))
 
@@ -53,7 +53,7 @@ def _script(archive_server: ArchiveServer, *, error: str = "", had: str = "") ->
 async def _mirrored(
     store: RegistryStore, archives: CopySources, link: UrlRow, visited: CheckVerdict
 ) -> MirrorResult | MirrorOutcome:
-    """What a pass does with the link."""
+    """Return the result of mirroring the link, or why it is not mirrored."""
     why = is_mirror_wanted(store, link, visited, wanted=MirrorMode.ALWAYS, now=NOW)
     return why or await mirror_url(store, archives, link, visited, now=NOW)
 
@@ -65,16 +65,16 @@ async def test_after_a_good_visit_another_archive_takes_the_page_once(
     _script(archive_server)
 
     first = await _mirrored(sqlite_store, archives, link, CheckVerdict.OK)
-    asked = len(archive_server.asked)
+    request_count = len(archive_server.requests)
     second = await _mirrored(sqlite_store, archives, link, CheckVerdict.OK)
 
     assert isinstance(first, MirrorResult)
     assert first.done is MirrorOutcome.SAVED
     with sqlite_store.reading() as rows:
-        kept = copies_of_url(rows, link.id)
-    assert [each.address for each in kept] == [f"{W}/20261121120105/{A}"]
+        copies = copies_of_url(rows, link.id)
+    assert [each.address for each in copies] == [f"{W}/20261121120105/{A}"]
     assert second is MirrorOutcome.KEPT
-    assert len(archive_server.asked) == asked
+    assert len(archive_server.requests) == request_count
 
 
 async def test_internal_error_over_one_link_is_kept_as_trouble(
@@ -111,7 +111,7 @@ async def test_what_we_could_not_visit_is_taken_elsewhere(
 async def test_where_nobody_can_take_it_an_older_copy_is_fallen_back_on(
     archive_server: ArchiveServer, archives: CopySources, sqlite_store: RegistryStore, link: UrlRow
 ) -> None:
-    """What the archives have is kept with the link."""
+    """A copy that the archives already have is stored with the link."""
     _script(archive_server, error="no-access", had="20150101000000")
     done = await _mirrored(sqlite_store, archives, link, CheckVerdict.FAILING)
     assert isinstance(done, MirrorResult)

@@ -19,14 +19,14 @@ LIMIT = 1_000_000
 class _InterruptedFile(BaseHTTPRequestHandler):
     """One file with an entity tag; the first answer breaks off in its midst."""
 
-    asked: list[str | None]
+    requests: list[str | None]
     tag = '"one"'
     coding = ""
 
     def do_GET(self) -> None:
         start = 0
         wanted = self.headers["Range"]
-        self.asked.append(wanted)
+        self.requests.append(wanted)
         if wanted and self.headers["If-Range"] == self.tag:
             start = int(wanted.removeprefix("bytes=").rstrip("-"))
             is_whole = start == len(DATA)
@@ -40,7 +40,7 @@ class _InterruptedFile(BaseHTTPRequestHandler):
             self.send_header("Content-Encoding", self.coding)
         self.send_header("Content-Length", str(len(DATA) - start))
         self.end_headers()
-        self.wfile.write(DATA[start:] if len(self.asked) > 1 else DATA[start:100_000])
+        self.wfile.write(DATA[start:] if len(self.requests) > 1 else DATA[start:100_000])
         self.close_connection = True
 
     def log_message(self, *_: object) -> None:
@@ -49,8 +49,8 @@ class _InterruptedFile(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def address() -> Iterator[tuple[str, type[_InterruptedFile]]]:
-    """The server's origin, and its handler."""
-    handler = type("Handler", (_InterruptedFile,), {"asked": []})
+    """Run the server; yield its origin and its handler."""
+    handler = type("Handler", (_InterruptedFile,), {"requests": []})
     with LoopbackServer(handler) as server:
         yield server.origin, handler
 
@@ -77,7 +77,7 @@ async def test_a_broken_download_is_continued(
     await download(origin, tmp_path / "a.part")
 
     assert (tmp_path / "a.part").read_bytes() == DATA
-    assert files.asked == [None, "bytes=100000-"]
+    assert files.requests == [None, "bytes=100000-"]
 
 
 @pytest.mark.parametrize("tag", ['W/"one"', ""])
@@ -93,7 +93,7 @@ async def test_a_file_without_a_strong_validator_is_sent_again(
     await download(origin, tmp_path / "a.part")
 
     assert (tmp_path / "a.part").read_bytes() == DATA
-    assert files.asked == [None, None]
+    assert files.requests == [None, None]
 
 
 async def test_a_whole_file_is_not_sent_again(address: tuple[str, type[_InterruptedFile]], tmp_path: Path) -> None:
@@ -104,13 +104,13 @@ async def test_a_whole_file_is_not_sent_again(address: tuple[str, type[_Interrup
     await download(address[0], tmp_path / "a.part")
 
     assert (tmp_path / "a.part").read_bytes() == DATA
-    assert address[1].asked == [f"bytes={len(DATA)}-"]
+    assert address[1].requests == [f"bytes={len(DATA)}-"]
 
 
 async def test_a_content_coding_is_not_undone(address: tuple[str, type[_InterruptedFile]], tmp_path: Path) -> None:
     """Servers state one for each file whose name ends with .gz."""
     address[1].coding = "gzip"
-    address[1].asked.append(None)  # no answer breaks off
+    address[1].requests.append(None)  # no answer breaks off
 
     await download(address[0], tmp_path / "a.part")
 
@@ -130,4 +130,4 @@ async def test_an_address_of_this_machine_is_refused(
     """It is not asked."""
     with pytest.raises(InputError, match="cannot be downloaded"):
         await download(address[0], tmp_path / "a.part", is_trusted=False)
-    assert address[1].asked == []
+    assert address[1].requests == []

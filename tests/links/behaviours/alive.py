@@ -33,32 +33,32 @@ def _chunks(body: bytes, size: int = 100) -> bytes:
 
 
 def _only_if(name: str, good: str, otherwise: bytes) -> Answering:
-    """The page to those whose header has the word, in lower case."""
+    """Return a server of the page for requests whose header contains `good`, compared in lower case."""
 
     def answer(request: BehaviourRequest) -> Steps:
-        found = reply() if good in request.headers.get(name, "") else otherwise
-        return [head_of(found) if request.method == "HEAD" else found]
+        response = reply() if good in request.headers.get(name, "") else otherwise
+        return [head_of(response) if request.method == "HEAD" else response]
 
     return answer
 
 
 def _unless(name: str, bad: str, otherwise: bytes) -> Answering:
     def answer(request: BehaviourRequest) -> Steps:
-        found = otherwise if bad in request.headers.get(name, "") else reply()
-        return [head_of(found) if request.method == "HEAD" else found]
+        response = otherwise if bad in request.headers.get(name, "") else reply()
+        return [head_of(response) if request.method == "HEAD" else response]
 
     return answer
 
 
 def _cookie_wall(request: BehaviourRequest) -> Steps:
-    """Sets a cookie and leads to the same URL, for ever to those without it."""
+    """Set a cookie and redirect to the same URL, for ever for clients without it."""
     if "seen=1" in request.headers.get("cookie", ""):
         return [reply()]
     return [moved(CITED, Set_Cookie="seen=1; Path=/; HttpOnly")]
 
 
 def _cookie_elsewhere(request: BehaviourRequest) -> Steps:
-    """Sets the cookie at another URL, which leads back."""
+    """Set the cookie at another URL, which redirects back."""
     if "sid=abc" in request.headers.get("cookie", ""):
         return [reply()]
     if request.path.startswith("/setcookie"):
@@ -210,8 +210,8 @@ MOVES = (
 _TLS = "https://site.test" + CITED
 TLS = (
     *(ServerBehaviour(f"certificate-{kind}", OK, {"site.test:443": always(reply())}, url=_TLS, tls=kind,
-                note="tls: " + said, facts={"tls_fault": said, "code": 72})
-      for kind, said in (("expired", "expired"), ("not-yet-valid", "not yet valid"),
+                note="tls: " + flaw, facts={"tls_fault": flaw, "code": 72})
+      for kind, flaw in (("expired", "expired"), ("not-yet-valid", "not yet valid"),
                          ("self-signed", "self-signed"), ("wrong-host", "wrong host"),
                          ("unknown-issuer", "unknown issuer"), ("weak-key", "weak key"),
                          ("old-protocol", "old protocol"))),

@@ -23,7 +23,7 @@ class CertificateKinds:
         Path(self.ca_file).write_bytes(pem)
 
     def context(self, kind: str, host: str) -> ssl.SSLContext:
-        """The server's context for the host."""
+        """Return the server's TLS context of that kind for the host."""
         day = timedelta(days=1)
         name = "elsewhere.test" if kind == "wrong-host" else host
         issuer = {"self-signed": None, "unknown-issuer": self._stranger}.get(kind, self._issuer)

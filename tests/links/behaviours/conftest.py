@@ -7,5 +7,5 @@ import uvloop
 
 
 def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Loops for the tests in this folder."""
+    """Return the loops for the tests in this folder."""
     return {"uvloop": uvloop.new_event_loop}

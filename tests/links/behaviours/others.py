@@ -43,12 +43,12 @@ GONE = (
 
 
 def _forever(request: BehaviourRequest) -> Steps:
-    """Leads on and on, to another URL each time."""
+    """Redirect for ever, to another URL each time."""
     return [moved("/" + "".join(random.choices(string.ascii_lowercase, k=20)))]
 
 
 def _new_cookies(request: BehaviourRequest) -> Steps:
-    """Leads to itself with another cookie each time."""
+    """Redirect to the same URL with another cookie each time."""
     return [moved(CITED, Set_Cookie=f"c={random.random()}")]
 
 

@@ -68,8 +68,8 @@ async def test_no_answer_breaks_a_look() -> None:
         urls = [f"http://a.test/{at}" for at in range(ANSWERS)]
         looks = [prober.probe(url, get_only=at % 2 == 0) for at, url in enumerate(urls)]
         siblings = [prober.probe_sibling(url) for url in urls[:100]]
-        found = await asyncio.gather(*looks, *siblings)
-    for each in found:
+        findings = await asyncio.gather(*looks, *siblings)
+    for each in findings:
         assert not each.note.startswith("fault"), each
         assert each.verdict is not CheckVerdict.INVALID, each
         assert each.retry_after_s is None or 0 <= each.retry_after_s <= RETRY_LIMIT_S

@@ -71,9 +71,9 @@ def face(text: str, title: str = "") -> PageText:
 )
 def test_a_page_is_held_against_its_copy(then: PageText, now: PageText, verdict: CheckVerdict) -> None:
     """The same words are the same page; another owner's words are told from another page's."""
-    found, _ = compare_with_copy(FOUND, then, now)
+    finding, _ = compare_with_copy(FOUND, then, now)
 
-    assert found.verdict is verdict
+    assert finding.verdict is verdict
 
 
 def test_text_without_spaces_is_compared_too() -> None:
@@ -149,9 +149,9 @@ def test_one_word_is_no_usurper() -> None:
 @given(st.text(max_size=400), st.text(max_size=400), st.text(max_size=30), st.text(max_size=30))
 def test_any_texts_can_be_compared(one: str, other: str, title: str, name: str) -> None:
     """And a page is always like itself."""
-    found = page_likeness(PageText(title, one), PageText(name, other))
+    likeness = page_likeness(PageText(title, one), PageText(name, other))
 
-    assert found.text is None or 0 <= found.text <= 1
+    assert likeness.text is None or 0 <= likeness.text <= 1
     assert page_likeness(PageText(title, one), PageText(title, one)).verdict is CheckVerdict.OK
 
 
@@ -195,9 +195,9 @@ def test_what_the_browser_saw_is_a_verdict(
     status: int | None, page_class: PageClass, code: StatusCode, verdict: CheckVerdict
 ) -> None:
     """The page's sort goes before its status, where another than the site does not speak."""
-    found = result_of_visit(seen(status=status, page_class=page_class))
+    finding = result_of_visit(seen(status=status, page_class=page_class))
 
-    assert (found.code, found.verdict, found.how) == (code, verdict, CheckMethod.BROWSER)
+    assert (finding.code, finding.verdict, finding.how) == (code, verdict, CheckMethod.BROWSER)
 
 
 @pytest.mark.parametrize(
@@ -221,17 +221,17 @@ def test_what_the_browser_saw_is_a_verdict(
 )
 def test_a_visit_that_failed_tells_whose_fault_it_was(reason: str, verdict: CheckVerdict, whole_host: bool) -> None:
     """The site's failures count; ours, and what our rules forbid, are no opinion."""
-    found = result_of_visit(seen(VisitOutcome.FAILED, reason, None, PageClass.UNJUDGED))
+    finding = result_of_visit(seen(VisitOutcome.FAILED, reason, None, PageClass.UNJUDGED))
 
-    assert (found.verdict, found.whole_host) == (verdict, whole_host)
-    assert found.note == f"browser: {reason}"
+    assert (finding.verdict, finding.whole_host) == (verdict, whole_host)
+    assert finding.note == f"browser: {reason}"
 
 
 def test_a_page_that_was_not_visited_is_no_opinion() -> None:
     """Robots, a list or a person forbade it."""
-    found = result_of_visit(seen(VisitOutcome.SKIPPED, "robots: disallowed", None, PageClass.UNJUDGED))
+    finding = result_of_visit(seen(VisitOutcome.SKIPPED, "robots: disallowed", None, PageClass.UNJUDGED))
 
-    assert found.verdict is CheckVerdict.UNDECIDED
+    assert finding.verdict is CheckVerdict.UNDECIDED
 
 
 def test_what_came_before_the_deadline_counts() -> None:

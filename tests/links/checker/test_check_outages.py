@@ -41,17 +41,17 @@ async def farm() -> AsyncIterator[ServerFarm]:
 
 @pytest.fixture
 def own_postgres() -> Iterator[PostgresServer]:
-    """A server that a test may kill."""
+    """Start a server that a test may kill."""
     server = PostgresServer()
     yield server
     server.stop()
 
 
 def _failures(store: RegistryStore) -> list[tuple[int, int]]:
-    """Of each URL its failures in a row, and the runs of its history."""
+    """Return for each URL its failures in a row, and the number of runs in its history."""
     with store.reading() as rows:
-        found = rows.execute(select(urls.c.fails, urls.c.history)).all()
-    return [(row.fails, len(unpack_history(row.history))) for row in found]
+        url_rows = rows.execute(select(urls.c.fails, urls.c.history)).all()
+    return [(row.fails, len(unpack_history(row.history))) for row in url_rows]
 
 
 async def test_a_database_that_dies_in_mid_pass_is_waited_for(
@@ -65,11 +65,11 @@ async def test_a_database_that_dies_in_mid_pass_is_waited_for(
     asked_while_away: list[int] = []
 
     def kill_at_the_fortieth() -> None:  # a third of the first window that the feed has loaded
-        if len(farm.asked) >= 40 and not asked_while_away:
+        if len(farm.requests) >= 40 and not asked_while_away:
             own_postgres.kill()
-            asked_while_away.append(len(farm.asked))
-        elif len(asked_while_away) == 1 and len(farm.asked) >= asked_while_away[0] + 10:
-            asked_while_away.append(len(farm.asked))
+            asked_while_away.append(len(farm.requests))
+        elif len(asked_while_away) == 1 and len(farm.requests) >= asked_while_away[0] + 10:
+            asked_while_away.append(len(farm.requests))
             own_postgres.start()
 
     farm.on_request = kill_at_the_fortieth
@@ -78,7 +78,7 @@ async def test_a_database_that_dies_in_mid_pass_is_waited_for(
 
     before, after = asked_while_away
     assert after >= before + 10
-    assert (tally.kept, tally.is_complete) == (120, True)
+    assert (tally.stored, tally.is_complete) == (120, True)
     assert set(_failures(store)) == {(1, 1)}
     with store.reading() as rows:
         made = check_schedule.latest_runs(rows, limit=1)[0]
@@ -109,7 +109,7 @@ async def test_a_batch_whose_answer_was_lost_is_kept_once(
         tally = await checker.check()
 
     assert lost
-    assert (tally.kept, tally.is_complete) == (6, True)
+    assert (tally.stored, tally.is_complete) == (6, True)
     assert set(_failures(sqlite_store)) == {(1, 1)}
 
 
@@ -126,16 +126,16 @@ async def test_a_locked_file_is_waited_for(tmp_path: Path, farm: ServerFarm) -> 
     async with checking(store, farm, NAMES, days=days) as checker:
 
         def hold() -> None:
-            if not held and len(farm.asked) > 5:
+            if not held and len(farm.requests) > 5:
                 other.execute("BEGIN IMMEDIATE")
-                held.append(len(farm.asked))
+                held.append(len(farm.requests))
                 asyncio.get_running_loop().call_later(0.4, other.execute, "COMMIT")
 
         farm.on_request = hold
         tally = await checker.check(connections=4)
 
     assert held
-    assert (tally.kept, tally.is_complete) == (60, True)
+    assert (tally.stored, tally.is_complete) == (60, True)
     other.close()
     store.close()
 
@@ -148,19 +148,19 @@ async def test_results_that_wait_are_bounded(sqlite_store: RegistryStore, farm: 
 
     async with checking(sqlite_store, farm, NAMES, days=days) as checker:
         task = asyncio.create_task(checker.check(connections=3, waiting=10))
-        while len(farm.asked) < 1:
+        while len(farm.requests) < 1:
             await asyncio.sleep(0.005)
         other.execute("BEGIN IMMEDIATE")
-        at_lock = len(farm.asked)
+        at_lock = len(farm.requests)
         seen = -1
-        while seen != len(farm.asked):
-            seen = len(farm.asked)
+        while seen != len(farm.requests):
+            seen = len(farm.requests)
             await asyncio.sleep(0.15)
         other.execute("COMMIT")
         tally = await task
 
     assert seen <= at_lock + 10 + 3
-    assert tally.kept == 60
+    assert tally.stored == 60
     other.close()
 
 
@@ -196,9 +196,9 @@ async def test_two_checkers_share_the_hosts(sqlite_store: RegistryStore, farm: S
 
     one, two = await asyncio.gather(part(1), part(2))
 
-    assert one.kept + two.kept == 120
-    assert min(one.kept, two.kept) > 0
-    assert len({(each.host, each.path) for each in farm.asked}) == len(farm.asked) == 120
+    assert one.stored + two.stored == 120
+    assert min(one.stored, two.stored) > 0
+    assert len({(each.host, each.path) for each in farm.requests}) == len(farm.requests) == 120
     assert all(row_of(sqlite_store, id_).state == LinkState.ALIVE for id_ in ids.values())
 
 
@@ -214,11 +214,11 @@ async def main(folder, port, dns_port, day, after):
     farm = ServerFarm()
     farm.port, farm.dns_port = port, dns_port
     def dying(_booked, tally):
-        if tally.kept >= after:
+        if tally.stored >= after:
             os.kill(os.getpid(), signal.SIGKILL)
     names = [f"h{number}.example" for number in range(60)]
     async with checking(sqlite_store, farm, names, days=DayClock(day), holder="dying") as checker:
-        await checker.check(on_kept=dying, connections=8, limit=60)  # or all are kept at once
+        await checker.check(on_save=dying, connections=8, limit=60)  # or all are kept at once
 
 asyncio.run(main(sys.argv[1], *map(int, sys.argv[2:])))
 """
@@ -227,7 +227,7 @@ asyncio.run(main(sys.argv[1], *map(int, sys.argv[2:])))
 async def test_a_checker_that_is_killed_loses_nothing(
     sqlite_store: RegistryStore, farm: ServerFarm, tmp_path: Path
 ) -> None:
-    """What it kept counts, what it had not kept is still due; the next one goes on with its pass."""
+    """Stored results count, all others are still due; the next checker goes on with the pass."""
     days = DayClock()
     farm.hosts |= dict.fromkeys(NAMES, gone)
     watch_urls(sqlite_store, [f"http://{name}/{n}" for name in NAMES for n in range(2)], day=days.day)
@@ -248,7 +248,7 @@ async def test_a_checker_that_is_killed_loses_nothing(
     async with checking(sqlite_store, farm, NAMES, days=days) as checker:
         tally = await checker.check()
 
-    assert (tally.kept, tally.is_complete) == (120 - run.done, True)
+    assert (tally.stored, tally.is_complete) == (120 - run.done, True)
     assert set(_failures(sqlite_store)) == {(1, 1)}
     with sqlite_store.reading() as rows:
         made = check_schedule.latest_runs(rows, limit=9)

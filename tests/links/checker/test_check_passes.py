@@ -54,11 +54,11 @@ def test_a_pass_that_would_take_too_long_is_told(sqlite_store: RegistryStore, se
         rows.execute(insert(table).values(part="1/1", started=started, ended=ended, due=1_000, done=1_000))
 
     with sqlite_store.reading() as rows:
-        found = check_schedule.run_forecast(rows, settings, now=NOW)
+        forecast = check_schedule.run_forecast(rows, settings, now=NOW)
 
-    assert found is not None
-    assert found.fits is fits
-    assert found.sentence
+    assert forecast is not None
+    assert forecast.fits is fits
+    assert forecast.sentence
 
 
 def test_the_gap_of_the_largest_host_counts(sqlite_store: RegistryStore) -> None:

@@ -55,11 +55,11 @@ async def test_a_pass_looks_at_everything_that_is_due(store: RegistryStore, farm
     async with checking(store, farm, names, days=days) as checker:
         tally = await checker.check()
 
-    assert (tally.kept, tally.states, tally.is_complete) == (40, {LinkState.ALIVE: 40}, True)
+    assert (tally.stored, tally.states, tally.is_complete) == (40, {LinkState.ALIVE: 40}, True)
     rows = [row_of(store, id_) for id_ in ids.values()]
     assert all(row.checked_day == days.day and row.due_day > days.day for row in rows)
     assert row_of(store, later["http://h0.example/later"]).checked_day is None
-    assert {f"http://{each.host}{each.path}" for each in farm.asked} == set(urls)
+    assert {f"http://{each.host}{each.path}" for each in farm.requests} == set(urls)
 
 
 async def test_links_are_counted_by_state_once_a_day(store: RegistryStore, farm: ServerFarm) -> None:
@@ -77,10 +77,10 @@ async def test_links_are_counted_by_state_once_a_day(store: RegistryStore, farm:
         await checker.check()
 
     with store.reading() as rows:
-        found = check_schedule.states_by_day(rows, since=first)
-        assert check_schedule.states_by_day(rows, since=first + 1) == {first + 1: found[first + 1]}
-    assert found[first] == {LinkState.ALIVE: 1, LinkState.DYING: 1}
-    assert found[first + 1][LinkState.ALIVE] == 2
+        counts_by_day = check_schedule.states_by_day(rows, since=first)
+        assert check_schedule.states_by_day(rows, since=first + 1) == {first + 1: counts_by_day[first + 1]}
+    assert counts_by_day[first] == {LinkState.ALIVE: 1, LinkState.DYING: 1}
+    assert counts_by_day[first + 1][LinkState.ALIVE] == 2
 
 
 async def test_no_host_is_asked_closer_than_its_gap(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
@@ -95,15 +95,15 @@ async def test_no_host_is_asked_closer_than_its_gap(sqlite_store: RegistryStore,
         await checker.check()
 
     for name in names:
-        asked = sorted(farm.requests_to(name), key=lambda each: each.began)
-        assert len(asked) >= 6
-        assert all(after.began - before.ended >= gap_s for before, after in pairwise(asked)), name
+        requests = sorted(farm.requests_to(name), key=lambda each: each.began)
+        assert len(requests) >= 6
+        assert all(after.began - before.ended >= gap_s for before, after in pairwise(requests)), name
 
 
 async def test_hosts_that_refuse_head_are_asked_by_get_for_200_days(
     sqlite_store: RegistryStore, farm: ServerFarm
 ) -> None:
-    """What one URL showed serves all of the host's; then HEAD is tried again (W42)."""
+    """The result of one URL holds for all of its host; then HEAD is tried again (W42)."""
     days = DayClock()
     farm.hosts["a.example"] = no_head
     watch(sqlite_store, ["http://a.example/1"], day=days.day)
@@ -114,9 +114,9 @@ async def test_hosts_that_refuse_head_are_asked_by_get_for_200_days(
         methods = []
         for step in (0, 1, 198, 51):
             days.day += step
-            farm.asked.clear()
+            farm.requests.clear()
             await checker.check()
-            methods.append([each.method for each in farm.asked])
+            methods.append([each.method for each in farm.requests])
 
     assert methods[0] == ["HEAD", "GET"]
     assert set(methods[1]) == {"GET"}
@@ -136,9 +136,9 @@ async def test_a_lost_name_is_inferred_for_all_of_the_host(sqlite_store: Registr
         days.day += 4
         again = await checker.check()
 
-    assert (tally.kept, tally.inferred) == (6, 5)
+    assert (tally.stored, tally.inferred) == (6, 5)
     assert sorted(first) == [CheckMethod.HEAD] + [CheckMethod.INFERRED] * 5 or first.count(CheckMethod.INFERRED) == 5
-    assert again.kept == 6
+    assert again.stored == 6
     assert again.inferred < 6
     states = {row_of(sqlite_store, id_).state for id_ in ids.values()}
     assert states == {LinkState.DYING}
@@ -173,8 +173,8 @@ async def test_marked_urls_are_not_asked_for(store: RegistryStore, farm: ServerF
     async with checking(store, farm, names, days=days, marks=marks) as checker:
         tally = await checker.check()
 
-    assert tally.kept == 1
-    assert {each.host for each in farm.asked} == {"other.example"}
+    assert tally.stored == 1
+    assert {each.host for each in farm.requests} == {"other.example"}
     states = [row_of(store, ids[f"http://{name}/"]).state for name in names]
     assert states == [LinkState.PERMALIVE, LinkState.EXCLUDED, LinkState.ALIVE]
 
@@ -206,7 +206,7 @@ async def test_a_trusted_tag_has_links_looked_at_that_are_marked_alive(
     preset = replace(DEFAULT, trusts_tags=trusts)
     async with checking(store, farm, ["kept.example"], days=days, marks=marks, preset=preset) as checker:
         tally = await checker.check()
-        assert (row_of(store, url_id).state, tally.kept) == (state, int(state is LinkState.ALIVE))
+        assert (row_of(store, url_id).state, tally.stored) == (state, int(state is LinkState.ALIVE))
 
         with store.writing() as rows:
             put_citations(rows, [link.page], [], day=days.day)
@@ -217,7 +217,7 @@ async def test_a_trusted_tag_has_links_looked_at_that_are_marked_alive(
 
 
 async def test_what_people_set_for_urls_is_followed(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
-    """What they are asked with, how often, and what it takes (A16); what nobody understands, not."""
+    """Method, interval and preset that people set are followed (A16); unknown values are ignored."""
     days = DayClock()
     marks = FixedMarks(settings={"method": "get", "every_days": "2", "preset": "none"})
     url_id = watch(sqlite_store, ["http://a.example/"], day=days.day)["http://a.example/"]
@@ -225,7 +225,7 @@ async def test_what_people_set_for_urls_is_followed(sqlite_store: RegistryStore,
     async with checking(sqlite_store, farm, ["a.example"], days=days, marks=marks) as checker:
         await checker.check()
 
-    assert [each.method for each in farm.asked] == ["GET"]
+    assert [each.method for each in farm.requests] == ["GET"]
     assert row_of(sqlite_store, url_id).due_day == days.day + 2
 
 
@@ -239,7 +239,7 @@ async def test_a_host_that_wants_to_be_left_alone_is_put_off(sqlite_store: Regis
         tally = await checker.check()
 
     assert tally.is_complete
-    assert len(farm.asked) <= 2
+    assert len(farm.requests) <= 2
     rows = [row_of(sqlite_store, id_) for id_ in ids.values()]
     assert all(row.due_day >= days.day + 2 for row in rows)
     assert {row.state for row in rows} == {LinkState.UNKNOWN}
@@ -261,7 +261,7 @@ async def test_a_url_that_came_too_soon_is_asked_again_in_the_pass(
     async with checking(sqlite_store, farm, ["hurried.example"], days=days) as checker:
         tally = await checker.check()
 
-    assert (tally.kept, tally.states) == (2, {LinkState.ALIVE: 2})
+    assert (tally.stored, tally.states) == (2, {LinkState.ALIVE: 2})
     assert all(row_of(sqlite_store, id_).state == LinkState.ALIVE for id_ in ids.values())
 
 
@@ -276,7 +276,7 @@ async def test_a_host_of_many_urls_is_read_on_by_itself(sqlite_store: RegistrySt
     async with checking(sqlite_store, farm, names, days=days, gap_s=0.001) as checker:
         tally = await checker.check(host_room=8)
 
-    assert (tally.kept, tally.is_complete) == (70, True)
+    assert (tally.stored, tally.is_complete) == (70, True)
     assert len({each.path for each in farm.requests_to("many.example")}) == 60
 
 
@@ -290,8 +290,8 @@ async def test_a_limit_leaves_the_rest_due(sqlite_store: RegistryStore, farm: Se
         first = await checker.check(limit=7)
         second = await checker.check()
 
-    assert (first.kept, first.is_complete) == (7, False)
-    assert (second.due, second.kept, second.is_complete) == (13, 13, True)
+    assert (first.stored, first.is_complete) == (7, False)
+    assert (second.due, second.stored, second.is_complete) == (13, 13, True)
 
 
 async def test_a_stop_keeps_what_was_begun(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
@@ -304,11 +304,11 @@ async def test_a_stop_keeps_what_was_begun(sqlite_store: RegistryStore, farm: Se
         farm.on_request = checker.stop.set
         tally = await checker.check(connections=4)
 
-    looked = {each.host for each in farm.asked}
+    looked = {each.host for each in farm.requests}
     assert 1 <= len(looked) < 40
     assert not tally.is_complete
-    kept = {url for url, id_ in ids.items() if row_of(sqlite_store, id_).checked_day is not None}
-    assert kept == {f"http://{host}/" for host in looked}
+    checked_urls = {url for url, id_ in ids.items() if row_of(sqlite_store, id_).checked_day is not None}
+    assert checked_urls == {f"http://{host}/" for host in looked}
 
 
 async def test_named_urls_are_looked_at_whether_due_or_not(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
@@ -326,8 +326,8 @@ async def test_named_urls_are_looked_at_whether_due_or_not(sqlite_store: Registr
         passing = CheckRun(checker.context, checker.plan)
         tally = await passing.run(checker.stop, named=named)
 
-    assert (tally.kept, tally.is_complete) == (5, True)
-    assert {each.host for each in farm.asked} == {"a.example"}
+    assert (tally.stored, tally.is_complete) == (5, True)
+    assert {each.host for each in farm.requests} == {"a.example"}
 
 
 @pytest.mark.parametrize("fault", [gone, broken], ids=["gone", "broken"])
@@ -392,7 +392,7 @@ async def test_an_outage_of_two_weeks_kills_nothing(sqlite_store: RegistryStore,
 
 
 def _soft(_method: str, _path: str) -> HostReply:
-    """Whatever is asked for, the same page, with a good status."""
+    """Return the same page for every request, with a good status."""
     return HostReply(200, "<title>Shop</title><p>Our catalogue has moved. Look around in our new shop.")
 
 
@@ -408,8 +408,8 @@ async def test_a_links_first_look_goes_closer(sqlite_store: RegistryStore, farm:
 
     awaits = [row_of(sqlite_store, ids[url]).opinion_day is not None for url in urls]
     assert awaits == [True, False]
-    assert {each.method for each in farm.asked} == {"GET"}
-    assert len(farm.asked) == 4  # each page once, and one beside it
+    assert {each.method for each in farm.requests} == {"GET"}
+    assert len(farm.requests) == 4  # each page once, and one beside it
 
 
 async def test_a_look_that_waits_for_its_host_lets_others_ask(sqlite_store: RegistryStore, farm: ServerFarm) -> None:
@@ -422,7 +422,7 @@ async def test_a_look_that_waits_for_its_host_lets_others_ask(sqlite_store: Regi
     async with checking(sqlite_store, farm, names, days=days, gap_s=0.5, connections=1) as checker:
         await checker.check()
 
-    spans = sorted((each.began, each.ended) for each in farm.asked)
+    spans = sorted((each.began, each.ended) for each in farm.requests)
     assert all(after[0] >= before[1] for before, after in pairwise(spans))
     head, get = (each.began for each in farm.requests_to("get.example"))
     assert head < spans[-2][0]  # else no other host was left to ask meanwhile
@@ -442,7 +442,7 @@ async def test_without_files_fewer_are_asked_and_nothing_is_booked(
         context = replace(checker.context, prober=prober)
         tally = await CheckRun(context, checker.plan).run(checker.stop)
 
-    assert (tally.kept, tally.states, prober.refused) == (1, {LinkState.ALIVE: 1}, 2)
+    assert (tally.stored, tally.states, prober.refused) == (1, {LinkState.ALIVE: 1}, 2)
     assert "may open no more files" in caplog.text
 
 
@@ -516,11 +516,11 @@ async def test_look_whose_end_cannot_be_noted_does_not_hold_up_its_pass(
     done, left = Timetable.done, [1]
 
     def faulty(self: Timetable[Any], *arguments: Any) -> Any:
-        said = done(self, *arguments)
+        is_done = done(self, *arguments)
         if left:
             left.pop()
             raise OverflowError("int too large")
-        return said
+        return is_done
 
     monkeypatch.setattr(Timetable, "done", faulty)
     async with checking(sqlite_store, farm, ["a.example"], days=days) as checker:

@@ -32,8 +32,8 @@ def _days(
 def test_a_link_that_works_is_looked_at_after_seven_days() -> None:
     """B09; by the default a day is added to some, so that what is due parts."""
     assert _days(_ALIVE, _ALIVE, _OK, IABOT) == 7
-    found = {_days(_ALIVE, _ALIVE, _OK, key=key_of(str(number))) for number in range(50)}
-    assert found == {7, 8}
+    days = {_days(_ALIVE, _ALIVE, _OK, key=key_of(str(number))) for number in range(50)}
+    assert days == {7, 8}
 
 
 def test_what_is_imported_on_one_day_is_spread_over_the_week() -> None:

@@ -31,7 +31,7 @@ async def test_a_watching_checker_looks_at_what_falls_due(sqlite_store: Registry
     async with checking(sqlite_store, farm, NAMES, days=days) as checker:
 
         async def between(tally: CheckTally) -> None:
-            passed.append(tally.kept)
+            passed.append(tally.stored)
             if len(passed) == 1:
                 watch_urls(sqlite_store, ["http://h1.example/"], day=days.day)
             elif len(passed) == 2:

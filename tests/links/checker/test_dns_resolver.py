@@ -22,8 +22,8 @@ def names_of(server: NameServer, **more: object) -> DnsResolver:
 async def test_both_families_are_found() -> None:
     """A name's addresses are those of IPv4 and of IPv6."""
     async with naming({"a.test": NameRecords(["192.0.2.1", "2001:db8::1"])}) as server:
-        found = await names_of(server).addresses("a.test")
-    assert {str(each) for each in found} == {"192.0.2.1", "2001:db8::1"}
+        addresses = await names_of(server).addresses("a.test")
+    assert {str(each) for each in addresses} == {"192.0.2.1", "2001:db8::1"}
 
 
 async def test_one_family_is_enough() -> None:
@@ -51,26 +51,26 @@ async def test_one_look_up_serves_all_who_wait() -> None:
     async with naming({"a.test": ONE}) as server:
         names = names_of(server)
         await asyncio.gather(*(names.addresses("a.test") for _ in range(50)))
-        assert [name for name, _ in server.asked].count("a.test") == 2  # A and AAAA
+        assert [name for name, _ in server.queries].count("a.test") == 2  # A and AAAA
 
 
 async def test_the_hosts_file_comes_first(tmp_path: Path) -> None:
-    """What the machine's file says of a name is not asked for; its nonsense is passed over."""
+    """Names in the hosts file are not queried; its invalid lines are skipped."""
     path = tmp_path / "hosts"
     path.write_text("192.0.2.7 A.test alias # comment\n::1%lo zone\nnonsense\n\n2001:db8::7 a.test\n")
     async with naming({}) as server:
         names = DnsResolver(nameservers=[server.endpoint], hosts=read_hosts(path))
-        found = await names.addresses("a.test")
-        assert {str(each) for each in found} == {"192.0.2.7", "2001:db8::7"}
-        assert not server.asked
+        addresses = await names.addresses("a.test")
+        assert {str(each) for each in addresses} == {"192.0.2.7", "2001:db8::7"}
+        assert not server.queries
 
 
 async def test_closing_ends_what_is_asked() -> None:
-    """Who closes waits for nobody's answer."""
+    """Closing does not wait for answers."""
     async with naming({"a.test": NameRecords(silent=True)}) as server:
         names = names_of(server)
         waiting = asyncio.create_task(names.addresses("a.test"))
-        while not server.asked:
+        while not server.queries:
             await asyncio.sleep(0)
         await names.close()
         with pytest.raises(asyncio.CancelledError):

@@ -119,12 +119,12 @@ MANY = [f"http://host{number % 7}.example/{number}" for number in range(40)]
 
 
 def _all(read: Callable[[DuePosition], list[UrlRow]]) -> list[UrlRow]:
-    found: list[UrlRow] = []
+    url_rows: list[UrlRow] = []
     after = START
     while window := read(after):
-        found += window
+        url_rows += window
         after = DuePosition(window[-1].due_day or 0, window[-1].key)
-    return found
+    return url_rows
 
 
 def test_windows_show_each_due_url_once(store: RegistryStore) -> None:
@@ -133,10 +133,10 @@ def test_windows_show_each_due_url_once(store: RegistryStore) -> None:
     watch(store, ["http://later.example/"], day=9)
 
     with store.reading() as rows:
-        found = _all(lambda after: due_urls.due_window(rows, ALL_HOSTS, 8, after=after, limit=7))
+        url_rows = _all(lambda after: due_urls.due_window(rows, ALL_HOSTS, 8, after=after, limit=7))
 
-    assert sorted(each.id for each in found) == sorted(ids.values())
-    assert {each.url for each in found} == set(MANY)
+    assert sorted(each.id for each in url_rows) == sorted(ids.values())
+    assert {each.url for each in url_rows} == set(MANY)
 
 
 def test_the_longest_due_come_first_and_a_day_in_the_order_of_keys(sqlite_store: RegistryStore) -> None:
@@ -145,22 +145,22 @@ def test_the_longest_due_come_first_and_a_day_in_the_order_of_keys(sqlite_store:
     watch(sqlite_store, MANY[:20], day=2)
 
     with sqlite_store.reading() as rows:
-        found = _all(lambda after: due_urls.due_window(rows, ALL_HOSTS, 8, after=after, limit=6))
+        url_rows = _all(lambda after: due_urls.due_window(rows, ALL_HOSTS, 8, after=after, limit=6))
 
-    assert [each.due_day for each in found] == [2] * 20 + [5] * 20
-    assert [each.key for each in found[:20]] == sorted(url_parts_of(url).key for url in MANY[:20])
+    assert [each.due_day for each in url_rows] == [2] * 20 + [5] * 20
+    assert [each.key for each in url_rows[:20]] == sorted(url_parts_of(url).key for url in MANY[:20])
 
 
 def test_new_urls_are_read_apart(sqlite_store: RegistryStore) -> None:
-    """What was never looked at comes first, however long others are due."""
+    """`only_new` reads URLs that were never checked, however long others are due."""
     watch(sqlite_store, MANY[:5], day=1, checked_day=0)
     watch(sqlite_store, MANY[5:8], day=4)
 
     with sqlite_store.reading() as rows:
-        found = due_urls.due_window(rows, ALL_HOSTS, 8, after=START, limit=10, only_new=True)
+        url_rows = due_urls.due_window(rows, ALL_HOSTS, 8, after=START, limit=10, only_new=True)
 
-    assert {each.url for each in found} == set(MANY[5:8])
-    assert all(each.is_new for each in found)
+    assert {each.url for each in url_rows} == set(MANY[5:8])
+    assert all(each.is_new for each in url_rows)
 
 
 def test_parts_share_out_what_is_due(store: RegistryStore) -> None:
@@ -169,12 +169,12 @@ def test_parts_share_out_what_is_due(store: RegistryStore) -> None:
     parts = [HostShare(number, 4) for number in range(1, 5)]
 
     with store.reading() as rows:
-        found = [due_urls.due_window(rows, part, 8, after=START, limit=100) for part in parts]
+        windows = [due_urls.due_window(rows, part, 8, after=START, limit=100) for part in parts]
         counts = [due_urls.count_due(rows, part, 8) for part in parts]
 
-    assert sorted(each.url for some in found for each in some) == sorted(MANY)
-    assert counts == [len(some) for some in found]
-    owners = [(each.host, number) for number, some in enumerate(found) for each in some]
+    assert sorted(each.url for some in windows for each in some) == sorted(MANY)
+    assert counts == [len(some) for some in windows]
+    owners = [(each.host, number) for number, some in enumerate(windows) for each in some]
     assert len(set(owners)) == len({host for host, _ in owners})
 
 
@@ -185,10 +185,10 @@ def test_a_hosts_urls_are_read_without_those_in_hand(sqlite_store: RegistryStore
     passing = list(ids.values())[:5]
 
     with sqlite_store.reading() as rows:
-        found = due_urls.due_urls_of_host(rows, host_id, 8, passing=passing, limit=4)
+        url_rows = due_urls.due_urls_of_host(rows, host_id, 8, passing=passing, limit=4)
 
-    assert len(found) == 4
-    assert not {each.id for each in found} & set(passing)
+    assert len(url_rows) == 4
+    assert not {each.id for each in url_rows} & set(passing)
 
 
 def test_hosts_are_counted_by_what_is_due(sqlite_store: RegistryStore) -> None:
@@ -200,7 +200,7 @@ def test_hosts_are_counted_by_what_is_due(sqlite_store: RegistryStore) -> None:
 
 
 def test_the_next_due_day_is_the_first_of_all(sqlite_store: RegistryStore) -> None:
-    """What is never looked at has none."""
+    """A URL that is never checked has no due day."""
     watch(sqlite_store, ["http://never.example/"], due_day=None)
     with sqlite_store.reading() as rows:
         assert due_urls.next_due_day(rows, ALL_HOSTS) is None
@@ -227,12 +227,12 @@ def test_windows_are_read_by_an_index(sqlite_store: RegistryStore, only_new: boo
     with sqlite_store.reading() as rows:
         raw = rows.connection.dbapi_connection
         assert raw is not None
-        asked: list[str] = []
-        raw.set_trace_callback(asked.append)
+        statements: list[str] = []
+        raw.set_trace_callback(statements.append)
         position = DuePosition(3, b"\x01")
         due_urls.due_window(rows, ALL_HOSTS, 8, after=position, limit=5, only_new=only_new)
         raw.set_trace_callback(None)
-        for statement in asked:
+        for statement in statements:
             plans += [str(row[3]) for row in rows.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}")]
 
     assert any("USING INDEX link_urls_" in plan for plan in plans), plans

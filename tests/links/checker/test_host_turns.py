@@ -82,7 +82,7 @@ async def test_a_check_that_would_wait_too_long_is_ended() -> None:
 
 
 async def test_closing_ends_those_that_wait() -> None:
-    """What has its turn goes on."""
+    """A check that has its turn goes on."""
     turns = HostTurns(100.0, monotonic=time.monotonic)
     began = asyncio.Event()
 

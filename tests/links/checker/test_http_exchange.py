@@ -61,13 +61,13 @@ async def port_of(resolve: dict[str, str]) -> int:
     ],
 )
 async def test_a_name_at_an_address_that_is_not_public_is_not_asked(address: str) -> None:
-    """What a name server says is judged like any address: our refusal, and no evidence."""
+    """Addresses from a name server are judged like any other: our refusal, and no evidence."""
     async with naming({"a.test": NameRecords([address])}) as server:
-        found = await prober_by(server, allow=()).probe("http://a.test/")
-    assert found.verdict is CheckVerdict.UNDECIDED
-    assert found.code == StatusCode.NOT_ALLOWED
-    assert found.note.startswith("address: a.test is at")
-    assert not found.whole_host
+        finding = await prober_by(server, allow=()).probe("http://a.test/")
+    assert finding.verdict is CheckVerdict.UNDECIDED
+    assert finding.code == StatusCode.NOT_ALLOWED
+    assert finding.note.startswith("address: a.test is at")
+    assert not finding.whole_host
 
 
 async def test_of_a_name_s_addresses_only_those_that_may_be_asked_are() -> None:
@@ -76,8 +76,8 @@ async def test_of_a_name_s_addresses_only_those_that_may_be_asked_are() -> None:
     async with serving({"a.test:1": recording(seen, always(reply()))}) as resolve:
         port = await port_of(resolve)
         async with naming({"a.test": NameRecords(["10.0.0.1", "127.0.0.1"])}) as server:
-            found = await prober_by(server).probe(f"http://a.test:{port}/")
-    assert found.verdict is CheckVerdict.OK
+            finding = await prober_by(server).probe(f"http://a.test:{port}/")
+    assert finding.verdict is CheckVerdict.OK
     assert len(seen) == 1
 
 
@@ -93,9 +93,9 @@ async def test_a_name_that_changes_its_address_between_hops_gains_nothing() -> N
     async with serving({"a.test:1": always(moved("http://b.a.test/"))}) as resolve:
         port = await port_of(resolve)
         async with naming({}, rebinding) as server:
-            found = await prober_by(server).probe(f"http://a.test:{port}/")
-    assert found.verdict is CheckVerdict.UNDECIDED
-    assert found.note.startswith("address: b.a.test is at 10.9.9.9")
+            finding = await prober_by(server).probe(f"http://a.test:{port}/")
+    assert finding.verdict is CheckVerdict.UNDECIDED
+    assert finding.note.startswith("address: b.a.test is at 10.9.9.9")
 
 
 async def test_our_own_addresses_are_refused_although_public() -> None:
@@ -109,8 +109,8 @@ async def test_our_own_addresses_are_refused_although_public() -> None:
     async with naming({"a.test": NameRecords(["93.184.216.34"])}) as server:
         names = DnsResolver(nameservers=[server.endpoint], hosts={})
         prober = HttpProber(Settings(), is_own=is_own, names=names)
-        found = await prober.probe("http://a.test/")
-    assert found.note.startswith("address")
+        finding = await prober.probe("http://a.test/")
+    assert finding.note.startswith("address")
     assert own == [ipaddress.ip_address("93.184.216.34")]
 
 
@@ -119,8 +119,8 @@ async def test_a_dead_address_beside_a_live_one_does_not_matter() -> None:
     async with serving({"a.test:1": always(reply())}) as resolve:
         port = await port_of(resolve)
         async with naming({"a.test": NameRecords(["127.9.9.9", "127.0.0.1", "::1"])}) as server:
-            found = await prober_by(server).probe(f"http://a.test:{port}/")
-    assert found.verdict is CheckVerdict.OK
+            finding = await prober_by(server).probe(f"http://a.test:{port}/")
+    assert finding.verdict is CheckVerdict.OK
 
 
 async def test_a_host_of_ipv6_alone_is_asked() -> None:
@@ -130,8 +130,8 @@ async def test_a_host_of_ipv6_alone_is_asked() -> None:
     async with serving({"a.test:1": always(reply())}, addresses={"a.test": "::1"}) as resolve:
         port = await port_of(resolve)
         async with naming({"a.test": NameRecords(["::1"])}) as server:
-            found = await prober_by(server).probe(f"http://a.test:{port}/")
-    assert found.verdict is CheckVerdict.OK
+            finding = await prober_by(server).probe(f"http://a.test:{port}/")
+    assert finding.verdict is CheckVerdict.OK
 
 
 async def test_a_machine_without_a_way_there_holds_nothing_against_a_link() -> None:
@@ -144,9 +144,9 @@ async def test_a_machine_without_a_way_there_holds_nothing_against_a_link() -> N
         prober = prober_by(server)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("links.checker.http_exchange.aiohappyeyeballs.start_connection", without_a_route)
-            found = await prober.probe("http://a.test/")
-    assert found.verdict is CheckVerdict.UNDECIDED
-    assert found.code == StatusCode.OUR_NETWORK
+            finding = await prober.probe("http://a.test/")
+    assert finding.verdict is CheckVerdict.UNDECIDED
+    assert finding.code == StatusCode.OUR_NETWORK
 
 
 async def test_blocked_hosts_are_not_asked() -> None:
@@ -159,9 +159,9 @@ async def test_blocked_hosts_are_not_asked() -> None:
             replace(settings.egress, via={"*": "socks5://127.0.0.1:9"}),
         ):
             async with prober_for(replace(settings, egress=egress)) as prober:
-                found = await prober.probe("http://a.test/")
-            assert found.verdict is CheckVerdict.UNDECIDED
-            assert found.note.startswith("blocked")
+                finding = await prober.probe("http://a.test/")
+            assert finding.verdict is CheckVerdict.UNDECIDED
+            assert finding.note.startswith("blocked")
     assert not seen
 
 
@@ -200,7 +200,7 @@ async def test_what_is_sent_is_a_browser_s_request_with_an_honest_name() -> None
 
 
 async def test_cookies_end_with_the_look() -> None:
-    """What one look was given is not shown by the next."""
+    """Cookies that one check received are not sent by the next."""
     seen: list[BehaviourRequest] = []
     answering = always(reply(Set_Cookie="who=you; Path=/"))
     async with (
@@ -250,9 +250,9 @@ async def test_turns_are_taken_before_each_request_and_do_not_cost_time() -> Non
 
     servers = {"a.test:80": always(moved("http://b.test/page")), "b.test:80": always(reply())}
     async with serving(servers) as resolve, prober_for(settings_for(resolve, timeout_s=2.4), turns=Turns()) as prober:
-        found = await prober.probe("http://a.test/page")
+        finding = await prober.probe("http://a.test/page")
         await prober.probe("http://a.test/page", get_only=True)
-    assert found.verdict is CheckVerdict.OK
+    assert finding.verdict is CheckVerdict.OK
     assert taken == ["a.test", "b.test"] * 2
 
 
@@ -264,9 +264,9 @@ async def test_a_mistake_of_ours_is_held_against_no_link(caplog: pytest.LogCaptu
             raise ZeroDivisionError
 
     async with prober_for(settings_for({}), turns=Turns()) as prober:
-        found = await prober.probe("http://a.test/page")
-    assert found.verdict is CheckVerdict.UNDECIDED
-    assert found.note == "fault: ours: ZeroDivisionError"
+        finding = await prober.probe("http://a.test/page")
+    assert finding.verdict is CheckVerdict.UNDECIDED
+    assert finding.note == "fault: ours: ZeroDivisionError"
     assert "this is a bug" in caplog.text
 
 
@@ -277,10 +277,10 @@ async def test_a_name_server_that_is_slower_than_head_may_be_is_waited_for(monke
         settings = Settings(links=LinksSettings(timeout_s=2.4))
         names = DnsResolver(nameservers=[server.endpoint], hosts={})
         prober = HttpProber(settings, is_own=lambda _: False, names=names)
-        found = await prober.probe("http://a.test/")
+        finding = await prober.probe("http://a.test/")
         hasty = HttpProber(Settings(links=LinksSettings(timeout_s=0.2)), is_own=lambda _: False, names=names)
         unfinished = await hasty.probe("http://b.test/")
-    assert (found.verdict, found.note) == (CheckVerdict.FAILING, "dns: time-out")
+    assert (finding.verdict, finding.note) == (CheckVerdict.FAILING, "dns: time-out")
     assert unfinished.verdict in (CheckVerdict.UNDECIDED, CheckVerdict.GONE)
 
 
@@ -304,16 +304,16 @@ async def test_no_more_of_a_body_is_taken_than_its_beginning() -> None:
     server = await asyncio.start_server(handle, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     async with prober_for(settings_for({"a.test:80": f"127.0.0.1:{port}"})) as prober:
-        found = await prober.probe("http://a.test/", get_only=True)
+        finding = await prober.probe("http://a.test/", get_only=True)
     async with asyncio.timeout(120):
         await over.wait()
     server.close()
-    assert found.verdict is CheckVerdict.OK
+    assert finding.verdict is CheckVerdict.OK
     assert sent < 32 << 20  # what the kernel's buffers take on both sides
 
 
 async def test_ending_a_look_leaves_nothing_open() -> None:
-    """Who cancels a look leaves no connection behind."""
+    """A cancelled check leaves no connection open."""
     gone = asyncio.Event()
     begun = asyncio.Event()
 
@@ -345,8 +345,8 @@ async def test_no_more_files_is_no_word_on_any_host() -> None:
         os.close(lowest)
         resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
         try:
-            found = [await prober.probe(url) for url in ("http://a.test/", "http://127.0.0.1/")]
+            findings = [await prober.probe(url) for url in ("http://a.test/", "http://127.0.0.1/")]
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert [each.note.partition(",")[0] for each in found] == ["files: ours"] * 2
-    assert {(each.verdict, each.code) for each in found} == {(CheckVerdict.UNDECIDED, StatusCode.NONE)}
+    assert [each.note.partition(",")[0] for each in findings] == ["files: ours"] * 2
+    assert {(each.verdict, each.code) for each in findings} == {(CheckVerdict.UNDECIDED, StatusCode.NONE)}

@@ -26,8 +26,8 @@ def nobody() -> Iterable[int]:
 
 
 def each(behaviours: Iterable[ServerBehaviour]) -> pytest.MarkDecorator:
-    found = tuple(behaviours)
-    return pytest.mark.parametrize("behaviour", found, ids=[one.name for one in found])
+    cases = tuple(behaviours)
+    return pytest.mark.parametrize("behaviour", cases, ids=[one.name for one in cases])
 
 
 async def seen(behaviour: ServerBehaviour, certificates: CertificateKinds, nobody: int) -> CheckResult:
@@ -41,11 +41,11 @@ async def seen(behaviour: ServerBehaviour, certificates: CertificateKinds, nobod
             return await prober.probe(behaviour.url, get_only=behaviour.get_only)
 
 
-def agrees(found: CheckResult, behaviour: ServerBehaviour) -> None:
-    assert found.verdict is behaviour.verdict, found
-    assert found.note.startswith(behaviour.note), found
-    assert {name: getattr(found, name) for name in behaviour.facts} == behaviour.facts, found
-    assert found.seconds < behaviour.timeout_s + 60, found
+def agrees(finding: CheckResult, behaviour: ServerBehaviour) -> None:
+    assert finding.verdict is behaviour.verdict, finding
+    assert finding.note.startswith(behaviour.note), finding
+    assert {name: getattr(finding, name) for name in behaviour.facts} == behaviour.facts, finding
+    assert finding.seconds < behaviour.timeout_s + 60, finding
 
 
 @each(ALIVE)
@@ -53,9 +53,9 @@ async def test_what_is_alive_is_never_held_against_a_link(
     behaviour: ServerBehaviour, certificates: CertificateKinds, nobody: int
 ) -> None:
     """A page that readers get is OK, however the server says so."""
-    found = await seen(behaviour, certificates, nobody)
-    assert found.verdict not in HELD_AGAINST_A_LINK, found
-    agrees(found, behaviour)
+    finding = await seen(behaviour, certificates, nobody)
+    assert finding.verdict not in HELD_AGAINST_A_LINK, finding
+    agrees(finding, behaviour)
 
 
 @each(GONE)
@@ -102,5 +102,5 @@ async def test_what_may_be_no_page_is_suspected_only(
 async def test_what_nobody_can_ask_for_is_invalid(
     behaviour: ServerBehaviour, certificates: CertificateKinds, nobody: int
 ) -> None:
-    """What breaks the rules of URLs is never asked for (W48)."""
+    """A URL that breaks the rules of URLs is never requested (W48)."""
     agrees(await seen(behaviour, certificates, nobody), behaviour)

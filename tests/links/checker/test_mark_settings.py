@@ -30,9 +30,9 @@ def test_a_setting_changes_the_rules_of_its_urls() -> None:
     assert other.browser
 
 
-@pytest.mark.parametrize(("method", "asked"), [("get", {"GET"}), ("head", {"HEAD"})])
+@pytest.mark.parametrize(("method", "request_methods"), [("get", {"GET"}), ("head", {"HEAD"})])
 async def test_a_pass_asks_and_comes_back_as_was_decided(
-    method: str, asked: set[str], sqlite_store: RegistryStore
+    method: str, request_methods: set[str], sqlite_store: RegistryStore
 ) -> None:
     """By that method first, and again after so many days."""
     days = DayClock()
@@ -43,7 +43,7 @@ async def test_a_pass_asks_and_comes_back_as_was_decided(
         checking(sqlite_store, farm, ["a.example"], days=days, marks=marks) as checker,
     ):
         await checker.check()
-        assert {each.method for each in farm.asked} == asked
+        assert {each.method for each in farm.requests} == request_methods
 
     assert row_of(sqlite_store, id_).due_day == days.day + 90
 
@@ -59,13 +59,13 @@ async def test_a_host_is_asked_with_the_gap_that_people_set(sqlite_store: Regist
     ):
         await checker.check()
 
-    asked = sorted(farm.requests_to("a.example"), key=lambda each: each.began)
-    assert len(asked) >= 3
-    assert all(after.began - before.ended >= 0.3 for before, after in pairwise(asked))
+    requests = sorted(farm.requests_to("a.example"), key=lambda each: each.began)
+    assert len(requests) >= 3
+    assert all(after.began - before.ended >= 0.3 for before, after in pairwise(requests))
 
 
 async def test_a_host_that_limited_us_is_asked_slowly_by_the_next_checker(sqlite_store: RegistryStore) -> None:
-    """What 429 and Retry-After taught is kept with the URL (W56), and doubles its host's gap."""
+    """The limit learnt from 429 and Retry-After is stored with the URL (W56), and doubles its host's gap."""
     days = DayClock()
     url = "http://a.example/"
     async with running_server_farm() as farm:

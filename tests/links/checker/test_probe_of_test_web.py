@@ -20,8 +20,8 @@ def prober_of(web: TestWeb) -> HttpProber:
 
 async def seen(web: TestWeb, urls: tuple[str, ...]) -> dict[str, CheckResult]:
     async with prober_of(web) as prober:
-        found = await asyncio.gather(*map(prober.probe, urls))
-    return dict(zip(urls, found, strict=True))
+        findings = await asyncio.gather(*map(prober.probe, urls))
+    return dict(zip(urls, findings, strict=True))
 
 
 # The pages of the rules of the browser's visits that are no pages; all others are.
@@ -46,8 +46,8 @@ EXPECTED = {
 
 async def test_pages_of_every_kind_are_judged_rightly(web: TestWeb) -> None:
     """The pages that try a browser's rules: what is a page is OK, what is none is what it is."""
-    found = await seen(web, web.urls.rule_pages)
-    judged = {urlsplit(url).path: each.verdict for url, each in found.items()}
+    findings = await seen(web, web.urls.rule_pages)
+    judged = {urlsplit(url).path: each.verdict for url, each in findings.items()}
     assert judged == {path: EXPECTED.get(path, CheckVerdict.OK) for path in judged}
     assert EXPECTED.keys() <= judged.keys()
 
@@ -55,25 +55,25 @@ async def test_pages_of_every_kind_are_judged_rightly(web: TestWeb) -> None:
 async def test_what_a_site_has_not_is_gone(web: TestWeb) -> None:
     """A path that the site has not is GONE."""
     missing = web.urls.rule_pages[0].partition("/page/")[0] + "/no/such/page"
-    found = (await seen(web, (missing,)))[missing]
-    assert (found.verdict, found.http) == (CheckVerdict.GONE, 404)
+    finding = (await seen(web, (missing,)))[missing]
+    assert (finding.verdict, finding.http) == (CheckVerdict.GONE, 404)
 
 
 async def test_certificates_at_fault_are_told_and_not_held_against_a_link(web: TestWeb) -> None:
     """Each kind of bad certificate is OK, with its fault."""
-    found = await seen(web, web.urls.bad_tls)
-    assert all(each.verdict is CheckVerdict.OK and each.tls_fault for each in found.values()), found
+    findings = await seen(web, web.urls.bad_tls)
+    assert all(each.verdict is CheckVerdict.OK and each.tls_fault for each in findings.values()), findings
 
 
 async def test_pages_without_end_end_a_look_all_the_same(web: TestWeb) -> None:
     """A body that never ends is a page."""
-    found = await seen(web, web.urls.endless_pages)
-    assert not {CheckVerdict.GONE, CheckVerdict.FAILING} & {each.verdict for each in found.values()}, found
+    findings = await seen(web, web.urls.endless_pages)
+    assert not {CheckVerdict.GONE, CheckVerdict.FAILING} & {each.verdict for each in findings.values()}, findings
 
 
 async def test_a_port_without_a_listener_is_failing(web: TestWeb) -> None:
-    """What refuses connections is FAILING, for the whole host."""
+    """A refused connection is FAILING, for the whole host."""
     refused = web.urls.unreachable[0]
-    found = (await seen(web, (refused,)))[refused]
-    assert replace(found, seconds=0).verdict is CheckVerdict.FAILING
-    assert found.whole_host
+    finding = (await seen(web, (refused,)))[refused]
+    assert replace(finding, seconds=0).verdict is CheckVerdict.FAILING
+    assert finding.whole_host

@@ -78,9 +78,9 @@ def test_what_comes_to_life_is_to_be_archived(store: RegistryStore, api: str, is
 
     def wanted_then() -> list[ArchivePriority]:
         with store.writing() as rows:
-            found = due_links(rows, 1, now=DayClock(9_000).now(), limit=5)
-            forget_links(rows, [LinkRef(row.page, row.url_id) for row in found])
-        return [row.priority for row in found]
+            backlog_rows = due_links(rows, 1, now=DayClock(9_000).now(), limit=5)
+            forget_links(rows, [LinkRef(row.page, row.url_id) for row in backlog_rows])
+        return [row.priority for row in backlog_rows]
 
     seen = []
     for day, finding in enumerate((FINE, FINE, GONE, FINE), 3_700):
@@ -145,26 +145,26 @@ def test_unusual_types_are_kept_with_their_length(sqlite_store: RegistryStore) -
     """In whole KiB (W57, W66); a failure takes nothing away, a page does."""
     url_id = watch(sqlite_store, [URL])[URL]
 
-    def kept(finding: CheckResult, day: int) -> tuple[str | None, int | None]:
+    def stored_type(finding: CheckResult, day: int) -> tuple[str | None, int | None]:
         _book(sqlite_store, url_id, finding, day)
         row = row_of(sqlite_store, url_id)
         return row.mime, row.kib
 
     pdf = replace(FINE, how=CheckMethod.GET, mime="application/pdf", length=10_241)
-    assert kept(pdf, 100) == ("pdf", 11)
-    assert kept(GONE, 107) == ("pdf", 11)
-    assert kept(replace(pdf, length=None), 110) == ("pdf", 11)
-    assert kept(replace(FINE, how=CheckMethod.GET), 117) == (None, None)
+    assert stored_type(pdf, 100) == ("pdf", 11)
+    assert stored_type(GONE, 107) == ("pdf", 11)
+    assert stored_type(replace(pdf, length=None), 110) == ("pdf", 11)
+    assert stored_type(replace(FINE, how=CheckMethod.GET), 117) == (None, None)
 
 
-@pytest.mark.parametrize("said", ["application/octet-stream", "application/zip", "text/html"])
-def test_a_head_changes_no_type_that_a_get_had_named(sqlite_store: RegistryStore, said: str) -> None:
+@pytest.mark.parametrize("mime", ["application/octet-stream", "application/zip", "text/html"])
+def test_a_head_changes_no_type_that_a_get_had_named(sqlite_store: RegistryStore, mime: str) -> None:
     """A GET names it by the first bytes, HEAD has but the server's word (W66)."""
     url_id = watch(sqlite_store, [URL])[URL]
     pdf = replace(FINE, how=CheckMethod.GET, mime="application/pdf", length=10_241)
 
     _book(sqlite_store, url_id, pdf, 100)
-    _book(sqlite_store, url_id, replace(pdf, how=CheckMethod.HEAD, mime=said, length=5), 107)
+    _book(sqlite_store, url_id, replace(pdf, how=CheckMethod.HEAD, mime=mime, length=5), 107)
 
     row = row_of(sqlite_store, url_id)
     assert (row.mime, row.kib) == ("pdf", 11)
@@ -238,16 +238,16 @@ _FINDINGS = st.builds(
 
 @given(st.lists(st.tuples(_FINDINGS, st.integers(0, 40)), max_size=30))
 @pytest.mark.parametrize("preset", [DEFAULT, IABOT, DEWIKI], ids=lambda each: each.name)
-def test_whatever_is_found_a_url_is_due_later_or_never(preset: Any, found: list[tuple[CheckResult, int]]) -> None:
+def test_whatever_is_found_a_url_is_due_later_or_never(preset: Any, findings: list[tuple[CheckResult, int]]) -> None:
     """So that a pass meets it once, and no standing is lost on the way through the row."""
-    kept = url_row(URL)
+    row = url_row(URL)
     day = 100
-    for finding, later in found:
+    for finding, later in findings:
         day += later
-        change = compute_update(kept, finding, day, CheckRules(preset, browser=True))
+        change = compute_update(row, finding, day, CheckRules(preset, browser=True))
         assert change.due_day is None or day < change.due_day <= LAST_DAY
         assert change.history is None or len(change.history) <= 25
-        kept = change
+        row = change
 
 
 def test_rows_and_standings_are_one(sqlite_store: RegistryStore) -> None:

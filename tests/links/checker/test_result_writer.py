@@ -21,7 +21,7 @@ async def farm() -> AsyncIterator[ServerFarm]:
 
 
 def _watched(store: RegistryStore, days: DayClock) -> dict[str, int]:
-    """Thirty hosts that are due, and five that were alive yesterday."""
+    """Add thirty hosts that are due, and five that were alive yesterday."""
     watch(
         store,
         [f"http://{name}/" for name in ALIVE],
@@ -42,14 +42,14 @@ async def test_an_outage_of_ours_is_nobodys_failure(
     farm.hosts |= dict.fromkeys(NAMES + ALIVE, silent)
 
     def back_after_a_while() -> None:
-        if sum(each.host in ALIVE for each in farm.asked) >= 8:
+        if sum(each.host in ALIVE for each in farm.requests) >= 8:
             farm.hosts.clear()
 
     farm.on_request = back_after_a_while
     async with checking(sqlite_store, farm, NAMES + ALIVE, days=days) as checker:
         tally = await checker.check()
 
-    assert (tally.kept, tally.is_complete) == (30, True)
+    assert (tally.stored, tally.is_complete) == (30, True)
     assert tally.states == {LinkState.ALIVE: 30}
     assert all(row.verdict == "ok" for id_ in ids.values() for row in seen_of(sqlite_store, id_))
 

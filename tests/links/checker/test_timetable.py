@@ -44,8 +44,8 @@ def _turn(table: Table, now: float) -> CheckTurn[str]:
     return turn
 
 
-def _asked(table: Table, now: float, finding: CheckResult | None = _OK) -> CheckTurn[str]:
-    """The next turn, asked and done at that moment."""
+def _run_turn(table: Table, now: float, finding: CheckResult | None = _OK) -> CheckTurn[str]:
+    """Take the next turn, which is to ask, and end it at the same moment."""
     turn = _turn(table, now)
     assert turn.move is TurnAction.ASK
     table.done(turn, now, finding)
@@ -79,9 +79,9 @@ def test_hosts_do_not_wait_for_one_another() -> None:
 
 
 def test_a_host_without_urls_keeps_its_gap() -> None:
-    """Who comes again at once waits."""
+    """A host whose last URL is done still keeps its gap when the next one comes."""
     table = _table({"a.test": 1})
-    _asked(table, 0.0)
+    _run_turn(table, 0.0)
     table.next(3.0)
     table.add(9, "a.test", "again")
     assert table.next(3.0) == 6.0
@@ -92,7 +92,7 @@ def test_a_host_that_is_asked_too_often_is_asked_half_as_often() -> None:
     table = _table({"a.test": 60})
     now, gaps = 0.0, []
     for finding in [_LIMITED] * 4 + [_OK] * 30:
-        _asked(table, now, finding)
+        _run_turn(table, now, finding)
         wake = table.next(now)
         assert isinstance(wake, float)
         gaps.append(wake - now)
@@ -122,11 +122,11 @@ def test_a_host_for_which_a_minute_is_too_short_is_left_alone() -> None:
     table = _table({"a.test": 7})
     now = 0.0
     for _ in range(4):
-        _asked(table, now, _LIMITED)
+        _run_turn(table, now, _LIMITED)
         wake = table.next(now)
         assert isinstance(wake, float)
         now = wake
-    _asked(table, now, _LIMITED)
+    _run_turn(table, now, _LIMITED)
     left = [_turn(table, now), _turn(table, now)]
     assert [turn.move for turn in left] == [TurnAction.LATER] * 2
     assert left[0].until >= now + 600
@@ -139,14 +139,14 @@ def test_a_host_for_which_a_minute_is_too_short_is_left_alone() -> None:
 def test_retry_after_within_patience_is_waited_for() -> None:
     """The host's URLs stay."""
     table = _table({"a.test": 2})
-    _asked(table, 0.0, replace(_LIMITED, retry_after_s=40.0))
+    _run_turn(table, 0.0, replace(_LIMITED, retry_after_s=40.0))
     assert table.next(0.0) == 40.0
 
 
 def test_retry_after_beyond_patience_hands_urls_back() -> None:
     """Those that wait, and those that are added before it is over."""
     table = _table({"a.test": 3, "b.test": 1})
-    _asked(table, 0.0, replace(_LIMITED, retry_after_s=7200.0))
+    _run_turn(table, 0.0, replace(_LIMITED, retry_after_s=7200.0))
     moved = [_turn(table, 0.0) for _ in range(3)]
     assert [(turn.move, turn.host) for turn in moved] == [
         (TurnAction.LATER, "a.test"),
@@ -165,7 +165,7 @@ def test_retry_after_beyond_patience_hands_urls_back() -> None:
 def test_a_retry_after_that_is_over_changes_nothing(retry: float) -> None:
     """The gap holds."""
     table = _table({"a.test": 2})
-    _asked(table, 0.0, replace(_LIMITED, code=StatusCode.UNAVAILABLE, retry_after_s=retry))
+    _run_turn(table, 0.0, replace(_LIMITED, code=StatusCode.UNAVAILABLE, retry_after_s=retry))
     assert table.next(0.0) == GAP
 
 
@@ -175,7 +175,7 @@ def test_a_retry_after_that_is_over_changes_nothing(retry: float) -> None:
 def test_a_name_that_does_not_exist_condemns_its_host_at_once() -> None:
     """W46: all its other URLs have the same finding, marked as inferred, without being asked."""
     table = _table({"a.test": 3, "b.test": 1})
-    _asked(table, 0.0, _NO_NAME)
+    _run_turn(table, 0.0, _NO_NAME)
     inferred = [_turn(table, 0.0), _turn(table, 0.0)]
     for turn in inferred:
         assert turn.move is TurnAction.INFER
@@ -193,7 +193,7 @@ def test_other_failures_condemn_when_three_urls_failed_alike(finding: CheckResul
     """W46: a single 502 proves nothing about its host."""
     table = _table({"a.test": ALIKE + 2})
     for number in range(ALIKE):
-        _asked(table, number * GAP, finding)
+        _run_turn(table, number * GAP, finding)
     assert [_turn(table, 20.0).move for _ in range(2)] == [TurnAction.INFER] * 2
 
 
@@ -204,7 +204,7 @@ def test_what_comes_between_restarts_the_count(between: CheckResult) -> None:
     if between is _NO_NAME:
         between = replace(_CLOSED, code=StatusCode.NO_ROUTE)
     for number, finding in enumerate([_CLOSED, _CLOSED, between, _CLOSED, _CLOSED]):
-        _asked(table, number * GAP, finding)
+        _run_turn(table, number * GAP, finding)
     assert _turn(table, 100.0).move is TurnAction.ASK
 
 
@@ -212,7 +212,7 @@ def test_one_url_that_fails_again_and_again_is_one() -> None:
     """Different URLs must fail."""
     table = _table({"a.test": 1})
     for number in range(5):
-        _asked(table, number * GAP, _CLOSED)
+        _run_turn(table, number * GAP, _CLOSED)
         table.add(1, "a.test", "again")
     table.add(2, "a.test", "other")
     assert _turn(table, 100.0).move is TurnAction.ASK
@@ -222,7 +222,7 @@ def test_a_finding_of_one_page_condemns_nobody() -> None:
     """A 500 or a 404 is a page's."""
     table = _table({"a.test": 9})
     for number in range(5):
-        _asked(table, number * GAP, _BROKEN)
+        _run_turn(table, number * GAP, _BROKEN)
     assert _turn(table, 100.0).move is TurnAction.ASK
 
 
@@ -231,16 +231,16 @@ def test_what_must_be_seen_itself_is_asked() -> None:
     table = _table({"a.test": 1})
     table.add(8, "a.test", "dying", inferable=False)
     table.add(9, "a.test", "well")
-    _asked(table, 0.0, _NO_NAME)
+    _run_turn(table, 0.0, _NO_NAME)
     assert (_turn(table, 0.0).url_id, _turn(table, GAP).url_id) == (9, 8)
 
 
 def test_a_host_that_answers_is_acquitted() -> None:
     """A link's own look is stronger than an inference."""
     table = _table({"a.test": 1})
-    _asked(table, 0.0, _NO_NAME)
+    _run_turn(table, 0.0, _NO_NAME)
     table.add(8, "a.test", "dying", inferable=False)
-    _asked(table, GAP, _OK)
+    _run_turn(table, GAP, _OK)
     table.add(9, "a.test", "well")
     assert _turn(table, 2 * GAP).move is TurnAction.ASK
 
@@ -248,12 +248,12 @@ def test_a_host_that_answers_is_acquitted() -> None:
 def test_the_next_pass_is_unbiased() -> None:
     """W46: what was inferred is forgotten, and so are failures on the way to it; gaps are not."""
     table = _table({"a.test": 1, "b.test": 9})
-    _asked(table, 0.0, _NO_NAME)
-    _asked(table, 0.0, _CLOSED)
-    _asked(table, GAP, _CLOSED)
+    _run_turn(table, 0.0, _NO_NAME)
+    _run_turn(table, 0.0, _CLOSED)
+    _run_turn(table, GAP, _CLOSED)
     table.new_pass()
     table.add(99, "a.test", "new")
-    assert {_asked(table, 2 * GAP, _CLOSED).host for _ in range(2)} == {"a.test", "b.test"}
+    assert {_run_turn(table, 2 * GAP, _CLOSED).host for _ in range(2)} == {"a.test", "b.test"}
     assert table.next(2 * GAP) == 3 * GAP
     assert _turn(table, 3 * GAP).move is TurnAction.ASK
 
@@ -295,7 +295,7 @@ def test_hosts_without_urls_are_forgotten() -> None:
     table: Table = Timetable(gaps=GAP)
     for number in range(2000):
         table.add(number, f"host{number}.test", "")
-        _asked(table, number * 0.1)
+        _run_turn(table, number * 0.1)
     assert len(table._hosts) < 100
     assert len(table._idle) < 200
 
@@ -303,7 +303,7 @@ def test_hosts_without_urls_are_forgotten() -> None:
 def test_a_look_that_was_nobodys_turn_is_a_mistake() -> None:
     """Saying done twice, or of what was inferred."""
     table = _table({"a.test": 1})
-    turn = _asked(table, 0.0)
+    turn = _run_turn(table, 0.0)
     with pytest.raises(InvariantError):
         table.done(turn, 1.0, _OK)
 
@@ -343,7 +343,7 @@ class TimetableModel(RuleBasedStateMachine):
 
     @rule(host=_HOSTS, inferable=st.booleans())
     def add(self, host: str, inferable: bool) -> None:
-        """A URL more; taken unless there is no room."""
+        """Add a URL; it is taken unless there is no room."""
         self.number += 1
         added = self.table.add(self.number, host, self.now, inferable=inferable)
         if added is AddOutcome.TAKEN:
@@ -358,18 +358,18 @@ class TimetableModel(RuleBasedStateMachine):
 
     @rule(number=st.integers(1, 60))
     def add_again(self, number: int) -> None:
-        """What is in there already is not taken."""
+        """Assert that a URL that is already held is not taken again."""
         if number in self.held:
             assert self.table.add(number, "a.test", self.now) is AddOutcome.HELD
 
     @rule(seconds=st.sampled_from([0.0, 0.5, 3.0, 6.0, 30.0, 61.0, 600.0]))
     def wait(self, seconds: float) -> None:
-        """Time goes by."""
+        """Let time go by."""
         self.now += seconds
 
     @rule()
     def take(self) -> None:
-        """The next turn is allowed, new, and one of those that were added."""
+        """Take the next turn; it must be allowed, new, and of a URL that was added."""
         turn = self.table.next(self.now)
         if isinstance(turn, float):
             assert turn > self.now
@@ -389,7 +389,7 @@ class TimetableModel(RuleBasedStateMachine):
     @precondition(lambda self: self.running)
     @rule(data=st.data(), finding=_FINDINGS)
     def done(self, data: st.DataObject, finding: CheckResult | None) -> None:
-        """A look ends: its host rests."""
+        """End a check; its host rests."""
         host = data.draw(st.sampled_from(sorted(self.running)))
         turn = self.running.pop(host)
         counts = self.table.done(turn, self.now, finding)
@@ -405,27 +405,27 @@ class TimetableModel(RuleBasedStateMachine):
 
     @rule(host=_HOSTS)
     def condemn(self, host: str) -> None:
-        """A host is known to be gone."""
+        """Report that a host is gone."""
         self.table.condemn(host, _NO_NAME)
 
     @rule()
     def new_pass(self) -> None:
-        """What was inferred is forgotten."""
+        """Begin a new pass, which forgets what was inferred."""
         self.table.new_pass()
 
     def leave(self, turn: CheckTurn[float]) -> None:
-        """It came out, once."""
+        """Assert that the URL comes out for the first time, and remove it from the model."""
         self.given[turn.url_id] += 1
         assert self.given[turn.url_id] == 1
         del self.held[turn.url_id]
 
     @invariant()
     def nothing_is_lost(self) -> None:
-        """What was taken and did not come out is in there."""
+        """Assert that all URLs that were taken and did not come out are still held."""
         assert self.table.room == 12 - len(self.held)
 
     def teardown(self) -> None:
-        """In the end everything comes out: nobody waits for ever."""
+        """Assert that everything comes out in the end: no URL waits for ever."""
         for host in list(self.running):
             turn = self.running.pop(host)
             if self.table.done(turn, self.now, None):

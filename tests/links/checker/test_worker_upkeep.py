@@ -31,8 +31,8 @@ def _propose(store: RegistryStore, url_id: int, address: str) -> None:
 
 def _tested(store: RegistryStore) -> dict[str, int | None]:
     with store.reading() as rows:
-        asked = select(replacements.c.address, replacements.c.tested_day)
-        return {row.address: row.tested_day for row in rows.execute(asked)}
+        query = select(replacements.c.address, replacements.c.tested_day)
+        return {row.address: row.tested_day for row in rows.execute(query)}
 
 
 async def test_proposed_replacements_are_looked_at_in_the_own_part(
@@ -100,4 +100,4 @@ async def test_a_stop_ends_the_chores(sqlite_store: RegistryStore, farm: ServerF
     async with checking(sqlite_store, farm, ["good.example"], days=days) as checker:
         await CheckerMaintenance(checker.context, checker.plan.part, keep_days=100).run(stopped)
 
-    assert farm.asked == []
+    assert farm.requests == []

@@ -33,27 +33,27 @@ Asked = list[tuple[str, Any]]
 
 @contextmanager
 def noting(connection: Connection) -> Iterator[Asked]:
-    """What the database is asked within the block."""
-    asked: Asked = []
+    """Yield the statements that run on the connection within the block."""
+    statements: Asked = []
 
     def note(_connection: object, _cursor: object, text: str, given: Any, _context: object, many: bool) -> None:
-        asked.append((text, given[0] if many and given else given))
+        statements.append((text, given[0] if many and given else given))
 
     event.listen(connection, "before_cursor_execute", note)
     try:
-        yield asked
+        yield statements
     finally:
         event.remove(connection, "before_cursor_execute", note)
 
 
-def scans(connection: Connection, asked: Asked) -> set[str]:
-    """The tables that one of the statements reads as a whole, with that statement."""
+def scans(connection: Connection, statements: Asked) -> set[str]:
+    """Return ``table: statement`` for each table that a statement reads as a whole, small ones excepted."""
     explain = _scans_on_sqlite if connection.dialect.name == "sqlite" else _scans_on_postgresql
-    found = set()
-    for text, given in asked:
+    full_scans = set()
+    for text, given in statements:
         if re.match(r"(?:SELECT|INSERT|UPDATE|DELETE)\b", text):
-            found |= {f"{table}: {text}" for table in explain(connection, text, given)}
-    return {each for each in found if each.partition(":")[0] not in SMALL}
+            full_scans |= {f"{table}: {text}" for table in explain(connection, text, given)}
+    return {each for each in full_scans if each.partition(":")[0] not in SMALL}
 
 
 def test_nothing_that_is_said_reads_a_table_as_a_whole(unknown_store: RegistryStore) -> None:
@@ -68,7 +68,7 @@ def test_nothing_that_is_said_reads_a_table_as_a_whole(unknown_store: RegistrySt
                 for n in range(200)
             ],
         )  # fmt: skip
-        with noting(rows) as asked:
+        with noting(rows) as statements:
             add_report(rows, [f"{SITE}/a/1"], ONE, NOW)
             add_report(rows, ["www.example.org/a/"], TWO, NOW, is_pattern=True)
             add_report(rows, ["example.org"], ONE, NOW + timedelta(minutes=2), is_pattern=True)
@@ -83,8 +83,8 @@ def test_nothing_that_is_said_reads_a_table_as_a_whole(unknown_store: RegistrySt
             replacements_of(rows, ids)
             remove_replacement(rows, f"{SITE}/a/1", ONE, NOW)
             forget_acts(rows, NOW + timedelta(days=9))
-        assert scans(rows, asked) == set()
-        assert len(asked) > 40
+        assert scans(rows, statements) == set()
+        assert len(statements) > 40
 
 
 def test_a_walk_through_all_hosts_is_told_from_a_question(unknown_store: RegistryStore) -> None:

@@ -38,17 +38,17 @@ DAY = timedelta(days=1)
 
 
 def mark(kind: MarkKind, pattern: str, number: int = 0, **more: object) -> LinkMark:
-    """A mark of that kind."""
+    """Return a mark of that kind; `more` replaces its plain values."""
     made = LinkMark(number, kind, pattern, "because", "operator", int(NOW.timestamp()))
     return replace(made, **more)  # type: ignore[arg-type]
 
 
 def states(store: RegistryStore, ids: list[int]) -> list[LinkState]:
-    """Where the URLs stand."""
+    """Return the states of the URLs."""
     with store.reading() as rows:
-        asked = rows.execute(select(urls.c.id, urls.c.state).where(urls.c.id.in_(ids)))
-        found = {row.id: row.state for row in asked}
-    return [LinkState(found[each]) for each in ids]
+        url_rows = rows.execute(select(urls.c.id, urls.c.state).where(urls.c.id.in_(ids)))
+        state_by_id = {row.id: row.state for row in url_rows}
+    return [LinkState(state_by_id[each]) for each in ids]
 
 
 def put(store: RegistryStore, *made: LinkMark) -> list[LinkMark]:
@@ -196,7 +196,7 @@ def test_what_expired_is_taken_back(sqlite_store: RegistryStore) -> None:
 
 
 def test_settling_goes_on_where_it_was_broken_off(sqlite_store: RegistryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was done stays, and the rest is done next time."""
+    """Changes that were made stay, and the rest is done next time."""
     monkeypatch.setattr(marks_module, "MOST", 2)
     clock = ManualClock(NOW)
     with sqlite_store.writing() as rows:
@@ -249,9 +249,9 @@ def test_only_what_stands_can_be_lifted(sqlite_store: RegistryStore) -> None:
         with pytest.raises(InputError):
             named_marks(rows, ["a.org", "c.org"])
         assert [each.id for each in named_marks(rows, [f"#{first.id}"])] == [first.id]
-        found = named_marks(rows, ["b.org", str(first.id)])
-        assert {each.id for each in found} == {first.id, second.id}
-        lift_marks(rows, found, "operator", NOW)
+        marks = named_marks(rows, ["b.org", str(first.id)])
+        assert {each.id for each in marks} == {first.id, second.id}
+        lift_marks(rows, marks, "operator", NOW)
         with pytest.raises(InputError):
             named_marks(rows, ["a.org"])
 
@@ -300,8 +300,8 @@ def test_the_order_of_making_counts_only_among_equals(made: list[tuple[str, Mark
     """Whatever marks there are: the longest fitting pattern, and of these the last made."""
     marks = MarkSet([mark(kind, text, n + 1) for n, (text, kind) in enumerate(made)], ManualClock(NOW).now)
     order = [f"{SITE}/x/y", "example.org/x", "example.org", "org"]
-    said = [[kind for text, kind in made if text == each] for each in order]
-    expected = next((kinds[-1] for kinds in said if kinds), None)
-    found = marks.deciding(f"{SITE}/x/y")
+    kinds_in_order = [[kind for text, kind in made if text == each] for each in order]
+    expected = next((kinds[-1] for kinds in kinds_in_order if kinds), None)
+    deciding_mark = marks.deciding(f"{SITE}/x/y")
 
-    assert (found.kind if found else None) == (None if expected is MarkKind.ALWAYS else expected)
+    assert (deciding_mark.kind if deciding_mark else None) == (None if expected is MarkKind.ALWAYS else expected)

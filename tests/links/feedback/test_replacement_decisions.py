@@ -42,14 +42,13 @@ ONE, TWO = b"1" * 16, b"2" * 16
 DAY = timedelta(days=1)
 
 
-def found(verdict: CheckVerdict, final_url: str = "") -> CheckResult:
-    """A look that says so."""
+def result_with(verdict: CheckVerdict, final_url: str = "") -> CheckResult:
+    """Return a check result with that verdict, redirected to `final_url` if there is one."""
     hops = (RedirectHop(301, final_url),) if final_url else ()
     return CheckResult(1, verdict, CheckMethod.GET, 200, final_url, hops)
 
 
 def proposed(store: RegistryStore, url_id: int) -> ReplacementProposal | None:
-    """What is proposed for the URL."""
     with store.reading() as rows:
         return replacements_of(rows, [url_id]).get(url_id)
 
@@ -61,7 +60,7 @@ def test_a_replacement_is_shown_only_after_a_look_found_it(store: RegistryStore)
         done = propose_replacement(rows, OLD, "HTTPS://new.example.net:443/page#x", ONE, NOW)
         (waiting,) = replacements_to_test(rows, TODAY, 9)
         assert shown_replacement(waiting.address, waiting.stage, LinkState.DEAD) == ""
-        assert record_replacement_test(rows, waiting, found(CheckVerdict.OK), TODAY) is ProposalStage.WORKS
+        assert record_replacement_test(rows, waiting, result_with(CheckVerdict.OK), TODAY) is ProposalStage.WORKS
     works = proposed(store, url_id)
 
     assert (done.address, done.is_new) == (NEW, True)
@@ -80,7 +79,7 @@ def test_there_is_one_place(store: RegistryStore) -> None:
         propose_replacement(rows, OLD, f"{NEW}/2", TWO, NOW + DAY)
     with store.writing() as rows:
         (waiting,) = replacements_to_test(rows, TODAY, 9)
-        assert record_replacement_test(rows, waiting, found(CheckVerdict.GONE), TODAY) is ProposalStage.FAILED
+        assert record_replacement_test(rows, waiting, result_with(CheckVerdict.GONE), TODAY) is ProposalStage.FAILED
         assert propose_replacement(rows, OLD, f"{NEW}/2", TWO, NOW + DAY).is_new
         assert remove_replacement(rows, OLD, ONE, NOW) == f"{NEW}/2"
         assert propose_replacement(rows, OLD, f"{NEW}/3", TWO, NOW + 2 * DAY).is_new
@@ -160,7 +159,7 @@ class _ArchiveStub:
     """Keeps what is at archive.example.net, of the right URL."""
 
     def __call__(self, _connection: object, url: UrlRow, address: str, _now: object) -> str:
-        """The archive's name."""
+        """Return an archive's name when the address ends with the URL, else an empty text."""
         return "some-archive" if address.endswith(url.url) else ""
 
 
@@ -181,8 +180,8 @@ def test_what_waits_is_tested_first_and_what_works_each_month(store: RegistrySto
         for number in range(3):
             propose_replacement(rows, f"{OLD}/{number}", NEW, bytes([number]) * 16, NOW)
         first, second, third = replacements_to_test(rows, TODAY, 9)
-        record_replacement_test(rows, first, found(CheckVerdict.OK), TODAY)
-        record_replacement_test(rows, second, found(CheckVerdict.FAILING), TODAY)
+        record_replacement_test(rows, first, result_with(CheckVerdict.OK), TODAY)
+        record_replacement_test(rows, second, result_with(CheckVerdict.FAILING), TODAY)
 
         def due(days: int, limit: int = 9) -> list[int]:
             return [each.url_id for each in replacements_to_test(rows, TODAY + days, limit)]
@@ -201,9 +200,9 @@ def test_a_test_of_what_was_removed_meanwhile_counts_for_nothing(sqlite_store: R
         propose_replacement(rows, OLD, NEW, ONE, NOW)
         (waiting,) = replacements_to_test(rows, TODAY, 9)
         remove_replacement(rows, OLD, ONE, NOW)
-        assert record_replacement_test(rows, waiting, found(CheckVerdict.OK), TODAY) is None
+        assert record_replacement_test(rows, waiting, result_with(CheckVerdict.OK), TODAY) is None
         propose_replacement(rows, OLD, f"{NEW}/2", TWO, NOW)
-        assert record_replacement_test(rows, waiting, found(CheckVerdict.OK), TODAY) is None
+        assert record_replacement_test(rows, waiting, result_with(CheckVerdict.OK), TODAY) is None
     after = proposed(sqlite_store, url_id)
 
     assert after is not None
@@ -218,7 +217,7 @@ def test_what_leads_where_it_may_not_does_not_work(final: str, sqlite_store: Reg
         watch(rows, OLD)
         propose_replacement(rows, OLD, NEW, ONE, NOW, around)
         (waiting,) = replacements_to_test(rows, TODAY, 9)
-        stage = record_replacement_test(rows, waiting, found(CheckVerdict.OK, final), TODAY, around)
+        stage = record_replacement_test(rows, waiting, result_with(CheckVerdict.OK, final), TODAY, around)
     assert stage is ProposalStage.FAILED
 
 
@@ -229,7 +228,7 @@ def test_what_failed_for_half_a_year_is_forgotten(sqlite_store: RegistryStore) -
         propose_replacement(rows, OLD, NEW, ONE, NOW)
         (it,) = replacements_to_test(rows, TODAY, 9)
         stages = [
-            record_replacement_test(rows, it, found(CheckVerdict.GONE), TODAY + day)
+            record_replacement_test(rows, it, result_with(CheckVerdict.GONE), TODAY + day)
             for day in (0, FAILED_KEPT_DAYS - 1, FAILED_KEPT_DAYS)
         ]
         assert stages == [ProposalStage.FAILED, ProposalStage.FAILED, None]
@@ -272,6 +271,6 @@ def test_of_proposals_at_the_same_moment_one_is_kept(store: RegistryStore) -> No
         outcomes = list(pool.map(try_it, range(6)))
 
     assert outcomes.count(True) == 1
-    kept = proposed(store, url_id)
-    assert kept is not None
-    assert kept.address == f"{NEW}/{outcomes.index(True)}"
+    proposal = proposed(store, url_id)
+    assert proposal is not None
+    assert proposal.address == f"{NEW}/{outcomes.index(True)}"

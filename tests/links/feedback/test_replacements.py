@@ -50,7 +50,7 @@ async def _answer(request: web.Request) -> web.Response:
 async def examining(
     store: RegistryStore, clock: ManualClock, around: ProposalContext = NO_CONTEXT
 ) -> AsyncIterator[ReplacementTester]:
-    """A tester whose web is one server with several names."""
+    """Yield a tester whose web is one server with several names."""
     runner = web.AppRunner(web.Application())
     runner.app.router.add_route("*", "/{path:.*}", _answer)
     await runner.setup()
@@ -95,9 +95,9 @@ async def test_only_a_page_that_is_really_there_is_shown(sqlite_store: RegistryS
         again = await tester.run(99)
 
     with sqlite_store.reading() as rows:
-        found = replacements_of(rows, [*range(1, 2 + len(ids))])
-    assert {each.address: each.stage for each in found.values()} == wanted
-    shown = {shown_replacement(each.address, each.stage, LinkState.DEAD) for each in found.values()}
+        proposals = replacements_of(rows, [*range(1, 2 + len(ids))])
+    assert {each.address: each.stage for each in proposals.values()} == wanted
+    shown = {shown_replacement(each.address, each.stage, LinkState.DEAD) for each in proposals.values()}
     assert shown == {"", "http://new.example.net/good"}
     assert stages.total() == len(tested) == len(wanted)
     assert again == {ProposalStage.WAITING: 2}  # what waits is looked at once a day

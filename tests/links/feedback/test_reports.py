@@ -44,7 +44,7 @@ SITE = "https://www.example.org"
 
 
 def reporter(number: int = 0) -> bytes:
-    """A reporter's digest."""
+    """Return a reporter's digest."""
     return ReporterDigests(b"k" * 32).of_name(f"reader {number}")
 
 
@@ -167,7 +167,7 @@ def test_saying_it_again_restarts_the_six_months(store: RegistryStore) -> None:
 
 
 def test_six_months_end_a_report_whether_anybody_cleans_up_or_not(store: RegistryStore) -> None:
-    """What is over is not shown, and `expire_reports` removes it, so many at a time (W14)."""
+    """Expired reports are not shown, and `expire_reports` removes them, `limit` at a time (W14)."""
     with store.writing() as rows:
         ids = watch(rows, f"{SITE}/a", f"{SITE}/b", *(f"{SITE}/{n}" for n in range(6)))[:2]
         add_report(rows, [f"{SITE}/a"], reporter(1), NOW)
@@ -205,7 +205,7 @@ def test_anybody_may_withdraw_at_any_time(sqlite_store: RegistryStore) -> None:
 
 
 def say(rows: Connection, named: str, *readers: int, late: int = 1) -> list[bool]:
-    """Readers report a URL or a domain, the last `late` of them a day later; what each brought about."""
+    """Report a URL or a domain by each reader, the last `late` a day later; return the `presumed` of each."""
     done = []
     for place, number in enumerate(readers):
         moment = NOW + DAY * (place >= len(readers) - late)
@@ -333,7 +333,7 @@ def test_who_said_something_is_forgotten_after_a_day(sqlite_store: RegistryStore
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def racing(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[int, list[range]], list[int]]:
-    """Reports over several connections at once; how many each of them got through."""
+    """Return a function that reports over several connections at once; it returns how many of each were accepted."""
     url = request.getfixturevalue("database_url") if request.param == "postgresql" else ""
     with closing(open_registry(Layout(tmp_path), url)) as opened, opened.writing() as rows:
         watch(rows, *(f"{SITE}/{n}" for n in range(40)))

@@ -14,20 +14,20 @@ Putting = Callable[..., WrittenLinks]
 
 @pytest.fixture
 def wiki(store: RegistryStore) -> Wiki:
-    """A wiki of the default farm."""
+    """Return a wiki of the default farm."""
     with store.writing() as rows:
         return ensure_wiki(rows, parse_wiki("dewiki"), day=0)
 
 
 def page(page_id: int, *urls: str, title: str = "") -> PutPage:
-    """A page with links."""
+    """Return a page with these links."""
     links = tuple(classify_link(url) for url in urls)
     return PutPage(PageName(page_id, title or f"Page {page_id}"), links)
 
 
 @pytest.fixture
 def put(store: RegistryStore, wiki: Wiki) -> Putting:
-    """Puts a page of the wiki: `put(7, "https://a.net/", day=3)`."""
+    """Return a function that puts a page of the wiki: `put(7, "https://a.net/", day=3)`."""
 
     def one_page(page_id: int, *urls: str, day: int, title: str = "") -> WrittenLinks:
         with store.writing() as rows:

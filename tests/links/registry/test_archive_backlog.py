@@ -115,9 +115,9 @@ def test_a_due_link_tells_whether_its_page_still_has_it(store: RegistryStore, wi
         want_links(rows, links, priority=ArchivePriority.SAVED, now=NOW)
         put_pages(rows, wiki.id, [page(1)], day=6)
         drop_pages(rows, wiki.id, [2], day=6)
-        found = due_links(rows, wiki.id, now=NOW, limit=5)
+        backlog_rows = due_links(rows, wiki.id, now=NOW, limit=5)
 
-    assert [(row.page_id, row.gone_day, row.is_there) for row in found] == [(1, 6, True)]
+    assert [(row.page_id, row.gone_day, row.is_there) for row in backlog_rows] == [(1, 6, True)]
 
 
 def test_what_could_not_be_handed_on_is_put_off(store: RegistryStore, wiki: Wiki) -> None:
@@ -203,9 +203,9 @@ def test_pages_are_found_by_the_name_they_bore(store: RegistryStore, wiki: Wiki)
     """A deletion tells a title alone; underscores and spaces are one."""
     _written(store, wiki, page(1, title="Foo bar"), page(2, title="Foo bar"), page(3, title="Baz"))
     with store.reading() as rows:
-        found = find_titled(rows, wiki.id, ["Foo_bar", "Nothing", "\0"])
+        page_rows = find_titled(rows, wiki.id, ["Foo_bar", "Nothing", "\0"])
 
-    assert sorted(row.page_id for row in found) == [1, 2]
+    assert sorted(row.page_id for row in page_rows) == [1, 2]
 
 
 def test_a_mark_can_be_taken_back(store: RegistryStore, wiki: Wiki) -> None:

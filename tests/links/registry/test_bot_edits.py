@@ -56,7 +56,7 @@ CHANGES = (EditChange(5, "archived", "a", "b"), EditChange(6, "tagged", "", "{{d
 def made(
     store: RegistryStore, page_id: int = 7, *, moment: int = 1_000, changes: tuple[EditChange, ...] = CHANGES
 ) -> BotEdit:
-    """An edit that was made."""
+    """Record an edit as made, and return it."""
     with store.writing() as rows:
         number = record_intended_edit(
             rows, WIKI, IntendedEdit(page_id, "job", 10, "f" * 40, changes=changes), moment=moment
@@ -66,7 +66,7 @@ def made(
 
 
 def test_a_link_is_called_dead_by_us_while_our_last_word_stands(store: RegistryStore) -> None:
-    """What was undone, or taken back by ourselves, is no word of ours; nor is that of another page."""
+    """Changes that were undone, or that we revived later, do not count; nor do those of another page."""
     links = [LinkRef(number_of(WIKI, page), url) for page, url in ((7, 5), (7, 6), (7, 9), (8, 5))]
     assert {str(kind) for kind in RepairKind} - DEAD_KINDS == {REVIVED_KIND, "tidied"}
 
@@ -87,12 +87,12 @@ def test_an_edit_comes_back_as_it_was_written(store: RegistryStore) -> None:
     edit = made(store, changes=odd)
 
     with store.reading() as rows:
-        found = edits_by_id(rows, [edit.id])[edit.id]
+        stored_edit = edits_by_id(rows, [edit.id])[edit.id]
         listed = edits_of_page(rows, WIKI, 7)
 
-    assert found == edit
-    assert [change.before for change in found.changes] == ["[http://a ä\U0001f600]", ""]
-    assert listed == [found]
+    assert stored_edit == edit
+    assert [change.before for change in stored_edit.changes] == ["[http://a ä\U0001f600]", ""]
+    assert listed == [stored_edit]
 
 
 def test_an_edit_goes_no_way_but_those_of_the_table(sqlite_store: RegistryStore) -> None:
@@ -112,7 +112,7 @@ def test_an_edit_goes_no_way_but_those_of_the_table(sqlite_store: RegistryStore)
 
 
 def _path_to(state: EditState) -> list[EditState]:
-    """How an edit comes to be in the state."""
+    """Return the shortest path of states to `state`."""
     paths: dict[EditState, list[EditState]] = {EditState.INTENDED: []}
     waiting = [EditState.INTENDED]
     while waiting:
@@ -174,10 +174,10 @@ def test_of_a_page_without_anything_to_do_one_row_is_kept(store: RegistryStore) 
     with store.writing() as rows:
         for rev in (10, 12):
             note_nothing_to_do(rows, WIKI, IntendedEdit(7, "job", rev), b"x" * 16, moment=rev)
-        found = last_edits(rows, WIKI, [7, 8])
+        edit_by_page = last_edits(rows, WIKI, [7, 8])
 
-    assert found[7][:3] == (EditState.NOTHING, 12, b"x" * 16)
-    assert set(found) == {7}
+    assert edit_by_page[7][:3] == (EditState.NOTHING, 12, b"x" * 16)
+    assert set(edit_by_page) == {7}
 
 
 def test_edits_are_watched_until_they_were_looked_at(store: RegistryStore) -> None:
@@ -221,17 +221,17 @@ def test_a_link_that_lives_again_is_found_by_its_page(store: RegistryStore) -> N
     live, dead = urls.values()
     edit = made(store, changes=(EditChange(live, "archived", "", "x"), EditChange(dead, "archived", "", "y")))
     with store.writing() as rows:
-        found = revived_links(rows, WIKI, [int(LinkState.ALIVE)])
+        links = revived_links(rows, WIKI, [int(LinkState.ALIVE)])
         behind = revived_links(rows, WIKI, [int(LinkState.ALIVE)], after=7)
         move_edit(rows, edit, EditState.REVERTED, moment=5, undone=frozenset({0}))
         gone = revived_links(rows, WIKI, [int(LinkState.ALIVE)])
 
-    assert [(each.page_id, each.url_id) for each in found] == [(7, live)]
+    assert [(each.page_id, each.url_id) for each in links] == [(7, live)]
     assert (behind, gone) == ([], [])
 
 
 def test_a_link_is_looked_at_today(store: RegistryStore) -> None:
-    """What waits longer is due today; what nobody looks at stays so."""
+    """A URL due later is due today; one that is never checked stays so."""
     from sqlalchemy import select, update
 
     from links.registry.schema import urls
@@ -242,8 +242,8 @@ def test_a_link_is_looked_at_today(store: RegistryStore) -> None:
         for number, due in zip(ids, (TODAY + 9, TODAY - 1, None), strict=True):
             rows.execute(update(urls).where(urls.c.id == number).values(due_day=due))
         assert make_urls_due(rows, ids, day=TODAY) == 1
-        found = rows.execute(select(urls.c.due_day).order_by(urls.c.id)).scalars().all()
-    assert found == [TODAY, TODAY - 1, None]
+        due_days = rows.execute(select(urls.c.due_day).order_by(urls.c.id)).scalars().all()
+    assert due_days == [TODAY, TODAY - 1, None]
 
 
 def test_one_run_at_a_time_has_a_wiki(store: RegistryStore) -> None:
@@ -319,11 +319,11 @@ class BookMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_book_has_what_was_written(self) -> None:
-        """Every edit, and every link that is held."""
+        """Assert that every edit and every held link is stored."""
         with self.store.reading() as rows:
-            found = edits_by_id(rows, self.edits)
+            edits = edits_by_id(rows, self.edits)
             held = held_links(rows, WIKI, [1, 2, 3])
-        assert found == self.edits
+        assert edits == self.edits
         wanted: dict[int, dict[int, int]] = {}
         for edit in sorted(self.edits.values(), key=lambda each: each.id):
             for change in edit.changes:

@@ -47,7 +47,7 @@ URL = "http://a.example/x"
 
 
 @pytest.mark.parametrize(
-    ("trusts", "said", "state"),
+    ("trusts", "flag", "state"),
     [
         (True, CitationFlag.DEAD | CitationFlag.REFERENCE, LinkState.DEAD),
         (True, CitationFlag.LIVE | CitationFlag.REFERENCE, LinkState.DYING),
@@ -55,14 +55,14 @@ URL = "http://a.example/x"
     ],
 )
 def test_a_pages_dead_link_tag_counts_where_it_is_trusted(
-    store: RegistryStore, trusts: bool, said: CitationFlag, state: LinkState
+    store: RegistryStore, trusts: bool, flag: CitationFlag, state: LinkState
 ) -> None:
     """B10: at the link's first own failure; a look that finds it alive says otherwise."""
     url_id = watch(store, [URL])[URL]
     said_so = LinksSettings(preset="iabot", trust_tags=trusts, browser=False)
     rules = plan_from_settings(said_so, ALL_HOSTS).rules
     with store.writing() as rows:
-        put_citations(rows, [1], [CitationRow(LinkRef(1, url_id), "citation", flags=said)], day=100)
+        put_citations(rows, [1], [CitationRow(LinkRef(1, url_id), "citation", flags=flag)], day=100)
         fine, gone = (
             record_results(rows, [UrlCheckResult(url_id, each, DayClock(day).now())], rules)[0]
             for day, each in ((100, FINE), (107, GONE))
@@ -72,7 +72,7 @@ def test_a_pages_dead_link_tag_counts_where_it_is_trusted(
 
 
 def add(store: RegistryStore, wiki: str, page_id: int, url: str, account: str, *, day: int) -> None:
-    """A page of one revision, with one link."""
+    """Add a page of one revision, with one link."""
     with store.writing() as rows:
         wiki_id = ensure_wiki(rows, parse_wiki(wiki), day=0).id
         page = PutPage(PageName(page_id, f"Page {page_id}"), (classify_link(url),))
@@ -82,7 +82,7 @@ def add(store: RegistryStore, wiki: str, page_id: int, url: str, account: str, *
 
 
 def fill(store: RegistryStore, day: int) -> None:
-    """Two accounts; one adds a domain on two wikis."""
+    """Add links by two accounts, one of which adds a domain on two wikis."""
     add(store, "dewiki", 1, "https://www.firm.net/a", "192.0.2.7", day=day)
     add(store, "enwiki", 2, "https://firm.net/b", "192.0.2.7", day=day - 1)
     add(store, "enwiki", 3, "https://firm.net/b", "192.0.2.7", day=day)
@@ -94,12 +94,12 @@ def test_one_domain_by_one_account_on_several_wikis_is_listed(store: RegistrySto
     """With how many pages and links; what is on one wiki alone is not."""
     fill(store, 500)
     with store.reading() as rows:
-        found = domain_spreads(rows, since_day=400, least_wikis=2, limit=10)
+        spreads = domain_spreads(rows, since_day=400, least_wikis=2, limit=10)
         all_ = domain_spreads(rows, since_day=400, least_wikis=1, limit=10)
         late = domain_spreads(rows, since_day=501, least_wikis=1, limit=10)
         own = additions_of(rows, since_day=400, domain="firm.net", account="Other", limit=10)
 
-    assert [tuple(each) for each in found] == [("WMF", "192.0.2.7", "firm.net", 2, 3, 3, 499, 500)]
+    assert [tuple(each) for each in spreads] == [("WMF", "192.0.2.7", "firm.net", 2, 3, 3, 499, 500)]
     assert (len(all_), late) == (3, [])
     assert [(each.wiki, each.url, each.rev_id) for each in own] == [("enwiki@WMF", "https://firm.net/c", 74)]
 
@@ -109,14 +109,14 @@ def test_additions_leave_after_90_days(store: RegistryStore) -> None:
     fill(store, 500)
     purge(store, day=589)
     with store.reading() as rows:
-        kept = rows.execute(select(func.count()).select_from(additions)).scalar_one()
+        count = rows.execute(select(func.count()).select_from(additions)).scalar_one()
     purge(store, day=590)
     with store.reading() as rows:
-        assert (kept, rows.execute(select(additions)).all()) == (4, [])
+        assert (count, rows.execute(select(additions)).all()) == (4, [])
 
 
 def test_the_command_shows_both(tmp_path: Path) -> None:
-    """Who did so on several wikis; and each link, with its revision."""
+    """Accounts that added a domain on several wikis are shown; and each link, with its revision."""
     today = day_of(SystemClock().now())
     Layout(tmp_path).marker.write_text(f"version = {COLLECTION_VERSION}\n")
     with closing(open_registry(Layout(tmp_path))) as store:

@@ -29,8 +29,6 @@ def test_what_is_written_can_be_read(store: RegistryStore) -> None:
 
 
 def test_a_block_that_fails_keeps_nothing(store: RegistryStore) -> None:
-    """All of it, or nothing."""
-
     def fail() -> None:
         with store.writing() as rows:
             rows.execute(insert(hosts), [HOST])
@@ -106,7 +104,7 @@ async def test_a_living_checkers_part_is_not_taken(sqlite_store: RegistryStore) 
 
 
 async def test_a_long_question_holds_up_no_lease(sqlite_store: RegistryStore) -> None:
-    """What is asked aside has a thread of its own: reads and writes go on meanwhile (W38)."""
+    """`read_aside` has a thread of its own: reads and writes go on meanwhile (W38)."""
     is_over = threading.Event()
     registry = RegistryThread(sqlite_store, monotonic=time.monotonic)
     with closing(registry):

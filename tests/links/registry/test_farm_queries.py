@@ -15,7 +15,7 @@ URL, OTHER, THIRD = "https://a.net/x", "https://b.net/y", "https://c.net/z"
 
 
 def another(store: RegistryStore, name: str, *links: str, number: int = 1) -> Wiki:
-    """A wiki with a page that has these links."""
+    """Add a wiki with a page that has these links."""
     parsed = parse_wiki(name)
     with store.writing() as rows:
         if parsed.farm != "WMF":
@@ -26,7 +26,7 @@ def another(store: RegistryStore, name: str, *links: str, number: int = 1) -> Wi
 
 
 def known(store: RegistryStore, wiki: Wiki, *urls: str) -> set[str]:
-    """Which of the URLs its farm has."""
+    """Return those of the URLs that its farm has."""
     with store.snapshot() as reader:
         return set(known_by_key(reader, wiki, map(key_of, urls)))
 
@@ -35,10 +35,10 @@ def test_a_url_of_the_wiki_is_known_to_it(store: RegistryStore, wiki: Wiki, put:
     """With its row; one that nobody has is not."""
     put(1, URL, OTHER, day=3)
     with store.snapshot() as reader:
-        found = known_by_key(reader, wiki, map(key_of, [URL, URL, THIRD]))
+        row_by_url = known_by_key(reader, wiki, map(key_of, [URL, URL, THIRD]))
 
-    assert list(found) == [URL]
-    assert (found[URL].url, found[URL].added_day) == (URL, 3)
+    assert list(row_by_url) == [URL]
+    assert (row_by_url[URL].url, row_by_url[URL].added_day) == (URL, 3)
 
 
 def test_a_url_of_another_wiki_of_the_farm_is_known(store: RegistryStore, wiki: Wiki, put: Putting) -> None:
@@ -98,10 +98,10 @@ def test_copies_come_with_a_persons_choice_first_and_then_the_newest(store: Regi
             row = {**facts, **copy, "chosen_by": by, "is_locked": is_locked}
             rows.execute(insert(schema.copies).values(**row))
     with store.snapshot() as reader:
-        found = copies_elsewhere(reader, numbers.values())
+        copies_by_id = copies_elsewhere(reader, numbers.values())
 
-    assert list(found) == [numbers[URL]]
-    services = [each.service for each in found[numbers[URL]]]
+    assert list(copies_by_id) == [numbers[URL]]
+    services = [each.service for each in copies_by_id[numbers[URL]]]
     assert services == ["chosen", "locked", "new", "old", "when"]
 
 

@@ -66,7 +66,7 @@ def test_what_is_no_map_is_refused(text: str) -> None:
 @given(st.text())
 def test_any_title_becomes_a_part_of_a_url(title: str) -> None:
     """Printable ASCII, with nothing in it that would end a path."""
-    found = encoded_title(title)
+    url_part = encoded_title(title)
 
-    assert found.isascii()
-    assert not set(found) & set(" ?#[]<>\"'\\^`{|}")
+    assert url_part.isascii()
+    assert not set(url_part) & set(" ?#[]<>\"'\\^`{|}")

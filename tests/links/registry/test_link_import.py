@@ -78,10 +78,10 @@ def test_each_form_is_read(data: str, one_wiki: bool, row: DumpLink) -> None:
 def test_a_bad_line_is_named_and_the_rest_is_read() -> None:
     """By its number, with a reason."""
     lines = ["1\tA\t0\thttps://a.net/", "x\tB\t0\thttps://b.net/", "3\tC", "4\tD\t0\thttps://d.net/"]
-    found = _read("\n".join(lines).encode(), one_wiki=True)
+    rows = _read("\n".join(lines).encode(), one_wiki=True)
 
-    assert [row.page_id for row in found if isinstance(row, DumpLink)] == [1, 4]
-    assert [(row.number, row.why) for row in found if isinstance(row, MalformedLine)] == [
+    assert [row.page_id for row in rows if isinstance(row, DumpLink)] == [1, 4]
+    assert [(row.number, row.why) for row in rows if isinstance(row, MalformedLine)] == [
         (2, "'x' is not the number of a page or namespace"),
         (3, "it has 2 columns, not 4"),
     ]
@@ -110,9 +110,9 @@ def test_json_that_says_no_link_is_a_bad_line(line: str) -> None:
 def test_a_line_without_end_is_passed_over() -> None:
     """It fills no memory, and what follows is read."""
     data = b'{"page_id": 1, "url": "' + b"x" * LINE_LIMIT_BYTES + b'"}\n'
-    found = _read(data + b'{"page_id": 2, "url": "https://a.net/"}\n')
+    rows = _read(data + b'{"page_id": 2, "url": "https://a.net/"}\n')
 
-    assert [type(row) for row in found] == [MalformedLine, DumpLink]
+    assert [type(row) for row in rows] == [MalformedLine, DumpLink]
 
 
 def test_a_damaged_file_is_told_of() -> None:
@@ -143,7 +143,7 @@ ADDRESSES = st.ip_addresses(v=4).map(str) | st.ip_addresses(v=6).map(
 
 @given(NAMES | ADDRESSES, st.sampled_from(["", ":8080"]), st.sampled_from(["/", "/a?b=c#d"]))
 def test_an_index_is_its_url(host: str, port: str, path: str) -> None:
-    """What MediaWiki keeps of a URL leads back to it."""
+    """MediaWiki's index of a URL leads back to it."""
     assert url_of_index(f"https://{domain_index(host)}{port}", path) == f"https://{host}{port}{path}"
 
 
@@ -166,9 +166,9 @@ INSERT INTO `externallinks` VALUES (3,9,'https://net.c.','/'),(4,9,'https://net.
 
 def test_a_published_dump_is_read() -> None:
     """Quotes and brackets within values are theirs; what is cut off is named."""
-    found = _read(gzip.compress(DUMP.encode()), one_wiki=True)
+    rows = _read(gzip.compress(DUMP.encode()), one_wiki=True)
 
-    assert found == [
+    assert rows == [
         DumpLink("", 7, "", 0, "https://a.net/it's,(x);"),
         DumpLink("", 7, "", 0, "http://www.b.org:81"),
         DumpLink("", 9, "", 0, "https://c.net/"),
@@ -178,22 +178,22 @@ def test_a_published_dump_is_read() -> None:
 
 def test_a_dump_of_another_table_is_told() -> None:
     """Its rows are no links."""
-    found = _read(b"INSERT INTO `page` (`page_id`, `page_title`) VALUES (1,'A');\n", one_wiki=True)
+    rows = _read(b"INSERT INTO `page` (`page_id`, `page_title`) VALUES (1,'A');\n", one_wiki=True)
 
-    assert [type(row) for row in found] == [MalformedLine]
-    assert "externallinks" in str(found[0])
+    assert [type(row) for row in rows] == [MalformedLine]
+    assert "externallinks" in str(rows[0])
 
 
 @given(st.lists(st.tuples(st.integers(1, 99), st.text()), min_size=1, max_size=5))
 def test_a_dumps_texts_are_read_as_they_were_written(rows: list[tuple[int, str]]) -> None:
     """Whatever they hold, escaped as MySQL does."""
     escapes = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\0": "\\0", "\x1a": "\\Z"}
-    told = ",".join(f"({number},'{''.join(escapes.get(char, char) for char in text)}')" for number, text in rows)
+    values = ",".join(f"({number},'{''.join(escapes.get(char, char) for char in text)}')" for number, text in rows)
     dump = SqlDump()
     dump.columns = ["el_from", "el_to"]
 
-    found = list(dump.rows(f"INSERT INTO `externallinks` VALUES {told};"))
-    assert [(int(row["el_from"]), row["el_to"]) for row in found] == rows
+    records = list(dump.rows(f"INSERT INTO `externallinks` VALUES {values};"))
+    assert [(int(row["el_from"]), row["el_to"]) for row in records] == rows
 
 
 WIKI = parse_wiki("dewiki")
@@ -208,7 +208,7 @@ def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def _spool(*rows: tuple[str, int, str, str]) -> Iterator[PageSpool]:
-    """A spool with rows: wiki, page id, title, URL."""
+    """Yield a spool with rows: wiki, page id, title, URL."""
     with closing(PageSpool()) as spool:
         for wiki, page_id, title, url in rows:
             spool.add(DumpLink(wiki, page_id, title, 0, url), WIKI)
@@ -285,7 +285,7 @@ def test_an_interrupted_import_goes_on_where_it_stopped(store: RegistryStore) ->
 
 
 def test_another_file_and_a_restart_begin_at_the_first_page(store: RegistryStore) -> None:
-    """How far one file came says nothing of another."""
+    """The progress of one file says nothing about another."""
     rows = _many(BATCH + 1)
 
     def stop(more: int) -> None:

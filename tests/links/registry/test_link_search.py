@@ -42,23 +42,23 @@ from tests.support.examples import examples
 def search(
     store: RegistryStore, pattern: str, wanted: LinkQuery | None = None, *, limit: int = 100
 ) -> LinkSearchResult:
-    """What one call finds."""
+    """Return the result of one call."""
     with store.reading() as rows:
         return search_links(rows, parse_link_pattern(pattern), wanted, limit=limit)
 
 
 def every(store: RegistryStore, pattern: str, wanted: LinkQuery | None = None, *, limit: int = 100) -> list[str]:
-    """The URLs of all answers, one after the other."""
-    found: list[str] = []
+    """Return the URLs of all result pages, one after the other."""
+    urls: list[str] = []
     after = ""
     with store.reading() as rows:
         for _ in range(10_000):
             part = search_links(rows, parse_link_pattern(pattern), wanted, limit=limit, after=after)
             assert len(part.links) <= limit
-            found += [link.url for link in part.links]
+            urls += [link.url for link in part.links]
             after = part.after
             if not after:
-                return found
+                return urls
     raise AssertionError("the search does not end")
 
 
@@ -70,12 +70,12 @@ def test_links_come_with_their_pages(store: RegistryStore) -> None:
     rows.add_page(1, ["https://test.com/b", "http://test.com/a", "http://www.test.com/"])
     rows.add_page(2, ["http://test.com/a"], wiki_id=2, namespace=4)
 
-    found = search(store, "test.com")
+    search_result = search(store, "test.com")
 
-    assert [link.url for link in found.links] == ["http://test.com/a", "https://test.com/b"]
-    first = [(page.wiki, page.namespace, page.title) for page in found.links[0].pages]
+    assert [link.url for link in search_result.links] == ["http://test.com/a", "https://test.com/b"]
+    first = [(page.wiki, page.namespace, page.title) for page in search_result.links[0].pages]
     assert first == [("wiki@WMF", 0, "Page 1"), ("other@farm2", 4, "Page 2")]
-    assert found.after == ""
+    assert search_result.after == ""
 
 
 def test_a_search_can_be_narrowed(store: RegistryStore) -> None:
@@ -139,11 +139,11 @@ def test_parts_of_an_answer_are_together_the_whole(store: RegistryStore, limit: 
     cited += [f"http://{number}.test.com/none" for number in range(30)]
     RegistryRows(store).add_urls(dict.fromkeys(cited, LinkState.ALIVE))
 
-    found = every(store, "*.test.com/a", limit=limit)
+    urls = every(store, "*.test.com/a", limit=limit)
 
-    assert len(found) == len(set(found))
-    assert set(found) == {url for url in cited if re.search(r"/aa?$", url)}
-    assert found == every(store, "*.test.com/a", limit=500)
+    assert len(urls) == len(set(urls))
+    assert set(urls) == {url for url in cited if re.search(r"/aa?$", url)}
+    assert urls == every(store, "*.test.com/a", limit=500)
 
 
 def test_a_long_search_pauses_and_goes_on(store: RegistryStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,7 +269,7 @@ URLS = st.tuples(
 
 
 def is_meant(pattern: tuple[str, str, str, str], url: tuple[str, str, str, str]) -> bool:
-    """Whether the URL is meant, told from the parts of both by comparing texts alone."""
+    """Return whether the pattern matches the URL, by comparing the parts of both as texts alone."""
     scheme, host, port, path = pattern
     if scheme and scheme != url[0]:
         return False
@@ -283,8 +283,8 @@ def is_meant(pattern: tuple[str, str, str, str], url: tuple[str, str, str, str])
     elif host != url[1]:
         return False
     own = {"http": ":80", "https": ":443"}[url[0]]
-    asked = port or ("" if wild else own)
-    if asked and asked != (url[2] or own):
+    wanted_port = port or ("" if wild else own)
+    if wanted_port and wanted_port != (url[2] or own):
         return False
     return url[3].startswith(path)
 
@@ -324,5 +324,5 @@ def test_the_ranges_find_what_a_plain_comparison_finds(
         written = f"{scheme}://{host}{port}/{path}" if scheme else f"{host}{port}/{path}"
         meant = {url_parts_of(url).url for url, parts in spelled.items() if is_meant(pattern, parts)}
         with mock.patch.object(link_pattern, "LINKS_AT_ONCE", at_once):
-            found = every(store, written, limit=limit)
-        assert (set(found), len(found)) == (meant, len(meant)), written
+            urls = every(store, written, limit=limit)
+        assert (set(urls), len(urls)) == (meant, len(meant)), written

@@ -95,20 +95,20 @@ SPAM_URLS = [
 
 @pytest.fixture(scope="module")
 def wiki() -> Iterator[RunningWiki]:
-    """A wiki of its own."""
+    """Start a wiki for this module alone."""
     with running_wiki() as running:
         yield running
 
 
-def asked(wiki: RunningWiki, php: str, data: Any) -> Any:
-    """What the PHP makes of the data, which is `$d` there; its answer is `$r`."""
+def run_php(wiki: RunningWiki, php: str, data: Any) -> Any:
+    """Run PHP on the data, which is `$d` there; return its `$r`."""
     (wiki.folder / "data.json").write_text(json.dumps(data))
-    script = wiki.folder / "asked.php"
+    script = wiki.folder / "script.php"
     read = f'$d = json_decode( file_get_contents( "{wiki.folder}/data.json" ), true );'
     script.write_text(f'<?php {read} {php} echo "ANSWER" . json_encode( $r ) . "END";')
     # The console reads lines of a kilobyte.
-    said = wiki.maintain("eval.php", text=f"require '{script}';\n")
-    return json.loads(said.split("ANSWER")[1].split("END")[0])
+    output = wiki.maintain("eval.php", text=f"require '{script}';\n")
+    return json.loads(output.split("ANSWER")[1].split("END")[0])
 
 
 def test_a_pattern_finds_what_mediawikis_finds(wiki: RunningWiki) -> None:
@@ -128,23 +128,23 @@ def test_a_pattern_finds_what_mediawikis_finds(wiki: RunningWiki) -> None:
         {"rest": pattern, "proto": f"{scheme}://"}
         for pattern, scheme in itertools.product([*PATTERNS, *INVALID], ("http", "https"))
     ]
-    theirs = asked(wiki, php, {"patterns": given, "urls": URLS})
+    theirs = run_php(wiki, php, {"patterns": given, "urls": URLS})
 
     different = []
-    for question, found in zip(given, theirs, strict=True):
+    for question, matches in zip(given, theirs, strict=True):
         text = question["rest"]
         if text in INVALID:
-            assert found is None, text
+            assert matches is None, text
             with pytest.raises(InputError):
                 parse_link_pattern(text)
             continue
         ours = parse_link_pattern(f"{question['proto']}{text}")
         both = parse_link_pattern(text)
-        for url, is_theirs in zip(URLS, found, strict=True):
+        for url, is_theirs in zip(URLS, matches, strict=True):
             locator = url_parts_of(fetch_key(url))
             is_ours = ours.covers(locator)
-            told = text in DIFFERENCES and is_theirs
-            if is_ours != is_theirs and not told:
+            is_known_difference = text in DIFFERENCES and is_theirs
+            if is_ours != is_theirs and not is_known_difference:
                 different.append((question["proto"] + text, url, is_theirs))
             assert both.covers(locator) or not is_ours
     assert different == []
@@ -155,7 +155,7 @@ def test_hosts_stand_in_mediawikis_index(wiki: RunningWiki) -> None:
     parts = "fn ( $i ) => implode( '', (array)$i )"  # host and path apart since MediaWiki 1.40
     php = f"$r = array_map( fn ( $u ) => array_map( {parts}, LinkFilter::makeIndexes( $u ) ), $d );"
 
-    for url, indexes in zip(URLS, asked(wiki, php, URLS), strict=True):
+    for url, indexes in zip(URLS, run_php(wiki, php, URLS), strict=True):
         locator = url_parts_of(fetch_key(url))
         port = f":{locator.port}" if locator.port else ""
         index = f"{locator.scheme}://{domain_index(locator.host)}{port}/"
@@ -166,7 +166,7 @@ def test_titles_are_escaped_as_mediawiki_does(wiki: RunningWiki) -> None:
     """As they stand in the address of an interwiki link (W49)."""
     php = "$r = array_map( fn ( $t ) => wfUrlencode( strtr( $t, ' ', '_' ) ), $d );"
 
-    assert asked(wiki, php, TITLES) == list(map(encoded_title, TITLES))
+    assert run_php(wiki, php, TITLES) == list(map(encoded_title, TITLES))
 
 
 def test_spam_lists_name_what_the_extension_names(wiki: RunningWiki) -> None:
@@ -180,7 +180,7 @@ def test_spam_lists_name_what_the_extension_names(wiki: RunningWiki) -> None:
         "$r = []; foreach ( $d['urls'] as $u ) { $m = false; "
         "foreach ( $e as $x ) { $m = $m || preg_match( $x, $u ); } $r[] = $m; }"
     )
-    theirs = asked(wiki, php, {"list": FRAGMENTS, "urls": SPAM_URLS})
+    theirs = run_php(wiki, php, {"list": FRAGMENTS, "urls": SPAM_URLS})
     lists = SpamLists([SpamList("list", SpamListKind.BLACKLIST, FRAGMENTS)])
 
     ours = [lists.hit_of(url, "http://nothing.org/") is not None for url in SPAM_URLS]
@@ -188,11 +188,11 @@ def test_spam_lists_name_what_the_extension_names(wiki: RunningWiki) -> None:
     assert dict(zip(SPAM_URLS, ours, strict=True)) == dict(zip(SPAM_URLS, theirs, strict=True))
 
 
-def answer(wiki: RunningWiki, **asked: str) -> Any:
-    """What the wiki's API says."""
-    query = urlencode({"action": "query", "format": "json", "formatversion": "2", **asked})
-    with urllib.request.urlopen(f"{wiki.api()}?{query}", timeout=120) as said:
-        return json.load(said)["query"]
+def answer(wiki: RunningWiki, **parameters: str) -> Any:
+    """Query the wiki's API; return the result."""
+    query = urlencode({"action": "query", "format": "json", "formatversion": "2", **parameters})
+    with urllib.request.urlopen(f"{wiki.api()}?{query}", timeout=120) as response:
+        return json.load(response)["query"]
 
 
 def test_a_search_finds_what_the_wikis_own_api_finds(wiki: RunningWiki, sqlite_store: RegistryStore) -> None:
@@ -206,11 +206,11 @@ def test_a_search_finds_what_the_wikis_own_api_finds(wiki: RunningWiki, sqlite_s
     is_new = int(generator.split(".")[1]) >= 40
     cited = [url for url in URLS if "/X" not in url]
     wiki.maintain("edit.php", "--user", "Admin", "Cited", text="\n".join(f"[{u} x]" for u in cited))
-    found = answer(wiki, prop="extlinks", titles="Cited", ellimit="max")["pages"][0]["extlinks"]
+    links = answer(wiki, prop="extlinks", titles="Cited", ellimit="max")["pages"][0]["extlinks"]
     rows = RegistryRows(sqlite_store)
     rows.add_wiki()
-    rows.add_page(1, [fetch_key(each["url"]) for each in found])
-    assert len(found) == len(cited)
+    rows.add_page(1, [fetch_key(each["url"]) for each in links])
+    assert len(links) == len(cited)
 
     different = []
     for pattern in PATTERNS:
@@ -219,8 +219,8 @@ def test_a_search_finds_what_the_wikis_own_api_finds(wiki: RunningWiki, sqlite_s
         if is_new and not {"/", "*"} & set(pattern):
             continue
         for scheme in ("http", "https"):
-            asked = {"list": "exturlusage", "eulimit": "max", "euquery": pattern}
-            usage = answer(wiki, **asked, euprotocol=scheme)["exturlusage"]
+            parameters = {"list": "exturlusage", "eulimit": "max", "euquery": pattern}
+            usage = answer(wiki, **parameters, euprotocol=scheme)["exturlusage"]
             theirs = {url_parts_of(fetch_key(use["url"])).url for use in usage if use["title"] == "Cited"}
             with sqlite_store.reading() as connection:
                 meant = parse_link_pattern(f"{scheme}://{pattern}")

@@ -87,19 +87,19 @@ def test_a_page_is_answered_with_all_that_is_known(store: RegistryStore, wiki: W
         facts = page_facts(reader, wiki.id, [7, 8], day=10)
     assert list(facts) == [7]
     links = {link.facts.row.url: link for link in facts[7].links}
-    found = links[URL].facts
-    assert (found.row.state, found.row.code, found.row.standing.fails) == (LinkState.DEAD, 18, 3)
-    assert found.row.history == b"\x12\0\1\0\2"
-    assert found.quirks == (QuirkFacts(1, OTHER, 3, 4),)
-    assert found.host_quirks == (QuirkFacts(3, "", 5, 6),)
-    assert found.copies == (CopyFacts("wayback", "https://w/", "20200101000000", 1, 2, "", True),)
-    assert (found.reports, found.reports_until) == (2, 20)
-    assert found.replacement == ReplacementFacts(OTHER, 1, 8)
+    link_facts = links[URL].facts
+    assert (link_facts.row.state, link_facts.row.code, link_facts.row.standing.fails) == (LinkState.DEAD, 18, 3)
+    assert link_facts.row.history == b"\x12\0\1\0\2"
+    assert link_facts.quirks == (QuirkFacts(1, OTHER, 3, 4),)
+    assert link_facts.host_quirks == (QuirkFacts(3, "", 5, 6),)
+    assert link_facts.copies == (CopyFacts("wayback", "https://w/", "20200101000000", 1, 2, "", True),)
+    assert (link_facts.reports, link_facts.reports_until) == (2, 20)
+    assert link_facts.replacement == ReplacementFacts(OTHER, 1, 8)
     assert links[OTHER].facts[1:] == ((), (), (), 0, None, None)
     assert [(each.text, each.reason) for each in facts[7].invalid] == [("http://http://bad/", "doubled-scheme")]
     assert facts[7].spam == (SpamFacts("https://spam.net/", "global", 12, 3, 9),)
     with store.reading() as rows:  # any connection may ask, not only a snapshot
-        assert url_facts(rows, [row.id], day=10)[row.id] == found
+        assert url_facts(rows, [row.id], day=10)[row.id] == link_facts
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 511, 512, 513, 1_100])
@@ -109,8 +109,8 @@ def test_lists_of_any_length_are_answered_in_full(store: RegistryStore, wiki: Wi
     put(7, *spelled, day=5)
 
     with store.snapshot() as reader:
-        found = page_facts(reader, wiki.id, [7], day=5)[7]
-    assert sorted(link.facts.row.url for link in found.links) == sorted(spelled)
+        facts = page_facts(reader, wiki.id, [7], day=5)[7]
+    assert sorted(link.facts.row.url for link in facts.links) == sorted(spelled)
 
 
 def test_a_snapshot_does_not_see_what_is_written_meanwhile(store: RegistryStore, wiki: Wiki, put: Putting) -> None:
@@ -132,8 +132,8 @@ def test_pages_are_found_by_title_after_a_move(store: RegistryStore, wiki: Wiki,
     put(9, day=8, title="New title")
 
     with store.snapshot() as reader:
-        found = pages_by_title(reader, wiki.id, ["New_title", "Old title"])
-        assert {title: row.page_id for title, row in found.items()} == {"New_title": 9}
+        row_by_title = pages_by_title(reader, wiki.id, ["New_title", "Old title"])
+        assert {title: row.page_id for title, row in row_by_title.items()} == {"New_title": 9}
         assert page_facts(reader, wiki.id, [7], day=5)[7].page.title == "New title"
 
 
@@ -171,15 +171,15 @@ def test_lists_go_on_where_they_ended(store: RegistryStore, wiki: Wiki, put: Put
 
     with store.snapshot() as reader:
         links, after = [], (0, 0)
-        while found := links_of_wiki(reader, wiki, limit=4, after=after):
-            links += found
-            after = (found[-1].page.id, found[-1].url_id)
+        while batch := links_of_wiki(reader, wiki, limit=4, after=after):
+            links += batch
+            after = (batch[-1].page.id, batch[-1].url_id)
         assert len(links) == len(set(links)) == 15
         assert len(links_of_wiki(reader, wiki, limit=99, states=[LinkState.DEAD])) == 5
         uses, after = [], (0, 0)
-        while found := uses_of_host(reader, "h1.net", wiki, limit=2, after=after):
-            uses += found
-            after = (found[-1].url_id, found[-1].page.id)
+        while batch := uses_of_host(reader, "h1.net", wiki, limit=2, after=after):
+            uses += batch
+            after = (batch[-1].url_id, batch[-1].page.id)
         assert len(uses) == len(set(uses)) == 9
         assert [row.page_id for row in pages_of_wiki(reader, wiki, limit=2, after=2)] == [3, 4]
         dead = list_urls(reader, limit=99, states=[LinkState.DEAD])
@@ -208,5 +208,5 @@ def test_a_snapshot_is_as_good_after_an_error(store: RegistryStore, wiki: Wiki, 
 
     put(7, OTHER, day=6)
     with store.snapshot() as reader:
-        found = page_facts(reader, wiki.id, [7], day=6)[7]
-    assert [link.facts.row.url for link in found.links] == [OTHER]
+        facts = page_facts(reader, wiki.id, [7], day=6)[7]
+    assert [link.facts.row.url for link in facts.links] == [OTHER]

@@ -45,7 +45,7 @@ class PageModel:
     touched: int
     listed: int | None = None
     stale: bool = True
-    asked: int | None = None
+    asked_day: int | None = None
     links: dict[str, tuple[int, int | None]] = field(default_factory=dict)  # first, gone
     invalid: set[str] = field(default_factory=set)
 
@@ -57,7 +57,7 @@ class PagesMachine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        """An empty registry with one wiki."""
+        """Empty the registry and add one wiki."""
         with self.store.writing() as rows:
             for table in metadata.tables.values():
                 if table.name != "link_farms":
@@ -68,17 +68,17 @@ class PagesMachine(RuleBasedStateMachine):
         self.urls: dict[str, int] = {}  # when touched
 
     def titled(self, page_id: int) -> str:
-        """The page's title as it is known."""
+        """Return the page's title as it is known."""
         return self.pages[page_id].title if page_id in self.pages else f"Page {page_id}"
 
     @rule(days=st.integers(1, 6))
     def wait(self, days: int) -> None:
-        """Days pass."""
+        """Let days pass."""
         self.day += days
 
     @rule(lists=st.dictionaries(PAGE_IDS, LINKS, min_size=1, max_size=3))
     def put(self, lists: dict[int, list[str]]) -> None:
-        """Pages are read."""
+        """Store what pages have now."""
         given = [PutPage(PageName(id_, self.titled(id_)), tuple(map(classify_link, has))) for id_, has in lists.items()]
         with self.store.writing() as rows:
             book.put_pages(rows, self.wiki.id, given, day=self.day)
@@ -98,17 +98,17 @@ class PagesMachine(RuleBasedStateMachine):
 
     @rule(ids=st.sets(PAGE_IDS, min_size=1))
     def ask(self, ids: set[int]) -> None:
-        """Somebody asks for pages."""
+        """Request pages."""
         with self.store.writing() as rows:
             new = book.ask_for(rows, self.wiki.id, ids, day=self.day)
         known = [self.pages[id_] for id_ in ids if id_ in self.pages]
-        assert new == sum(page.asked != self.day for page in known)
+        assert new == sum(page.asked_day != self.day for page in known)
         for page in known:
-            page.asked = self.day
+            page.asked_day = self.day
 
     @rule(page_id=PAGE_IDS, title=st.sampled_from(["Moved", "Elsewhere"]))
     def move(self, page_id: int, title: str) -> None:
-        """A page gets another title."""
+        """Give a page another title."""
         with self.store.writing() as rows:
             moved = book.move_page(rows, self.wiki.id, PageName(page_id, title))
         assert moved == (page_id in self.pages)
@@ -117,7 +117,7 @@ class PagesMachine(RuleBasedStateMachine):
 
     @rule(ids=st.sets(PAGE_IDS, min_size=1))
     def mark(self, ids: set[int]) -> None:
-        """Pages are to be read."""
+        """Mark pages as stale, to be read again."""
         with self.store.writing() as rows:
             known = book.mark_stale(rows, self.wiki.id, ids)
         assert known == len(ids & self.pages.keys())
@@ -127,7 +127,7 @@ class PagesMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.pages)
     @rule(data=st.data())
     def drop(self, data: st.DataObject) -> None:
-        """A page is deleted."""
+        """Delete a page."""
         page_id = data.draw(st.sampled_from(sorted(self.pages)))
         with self.store.writing() as rows:
             assert book.drop_pages(rows, self.wiki.id, [page_id], day=self.day) == 1
@@ -135,7 +135,7 @@ class PagesMachine(RuleBasedStateMachine):
 
     @rule()
     def forget(self) -> None:
-        """What is old goes."""
+        """Purge what is old."""
         gone = purge(self.store, day=self.day, keep_days=KEEP)
         newest = max((page.touched for page in self.pages.values()), default=0)
         old = [id_ for id_, page in self.pages.items() if page.touched <= newest - KEEP]
@@ -155,11 +155,11 @@ class PagesMachine(RuleBasedStateMachine):
 
     @invariant()
     def agrees(self) -> None:
-        """The registry says what the model says."""
+        """Assert that the registry agrees with the model."""
         if not hasattr(self, "pages"):
             return
         with self.store.snapshot() as reader:
-            found = page_facts(reader, self.wiki.id, PAGE_IDS_ALL, day=self.day)
+            facts_by_id = page_facts(reader, self.wiki.id, PAGE_IDS_ALL, day=self.day)
             known = find_urls(reader, URLS)
             seen = {
                 id_: {
@@ -167,7 +167,7 @@ class PagesMachine(RuleBasedStateMachine):
                     "links": {each.facts.row.url: each.first_day for each in facts.links},
                     "invalid": {each.text for each in facts.invalid},
                 }
-                for id_, facts in found.items()
+                for id_, facts in facts_by_id.items()
             }
             uses = {
                 url: {
@@ -188,13 +188,13 @@ class PagesMachine(RuleBasedStateMachine):
         self.nothing_hangs_loose()
 
     def expected(self, page: PageModel) -> dict[str, Any]:
-        """The page as the registry has it."""
-        row = (0, page.title, page.touched, page.asked, page.listed, page.stale)
+        """Return the page as the registry should have it."""
+        row = (0, page.title, page.touched, page.asked_day, page.listed, page.stale)
         links = {url: first for url, (first, gone) in page.links.items() if gone is None}
         return {"row": row, "links": links, "invalid": page.invalid}
 
     def nothing_hangs_loose(self) -> None:
-        """No reference without its URL, no URL without its host, no host without a URL."""
+        """Assert that no reference is without its URL, no URL without its host, no host without a URL."""
         with self.store.reading() as rows:
             used = set(rows.execute(select(refs.c.url_id)).scalars())
             there = set(rows.execute(select(urls.c.id)).scalars())

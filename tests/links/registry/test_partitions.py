@@ -21,9 +21,9 @@ DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "reference" / "registr
 
 @pytest.mark.slow
 def test_a_registry_in_parts_works_as_before(database_url: str, tmp_path: Path) -> None:
-    """What was known stays, URLs are written once, the view is there, what is old is forgotten."""
-    found = re.search(r"```sql\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
-    assert found is not None
+    """Known rows stay, URLs are written once, the view exists, old rows are purged."""
+    match = re.search(r"```sql\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
+    assert match is not None
     spelled = [f"https://h{number}.net/{number}" for number in range(60)]
     with closing(open_registry_store(Layout(tmp_path), database_url)) as store:
         with store.writing() as rows:
@@ -32,7 +32,7 @@ def test_a_registry_in_parts_works_as_before(database_url: str, tmp_path: Path) 
         with store.writing() as rows:
             driver = rows.connection.driver_connection
             assert driver is not None
-            driver.execute(found[1])  # as psql would send it
+            driver.execute(match[1])  # as psql would send it
 
         with store.writing() as rows:
             put_pages(rows, wiki.id, [page(8, *spelled)], day=101)

@@ -76,7 +76,7 @@ def test_a_quirk_that_was_long_not_seen_is_not_believed(sqlite_store: RegistrySt
 
 
 def test_quirks_hold_for_hosts_below(store: RegistryStore) -> None:
-    """Which may have their own; hosts above and beside have them not (W47)."""
+    """Hosts below may have their own; hosts above and beside do not have them (W47)."""
     watch(store, ["http://example.org/", "http://www.example.org/", "http://example.net/"])
     _write(store, GET, 5)
     with store.writing() as rows:
@@ -100,8 +100,8 @@ def test_a_moved_url_is_known_until_it_is_seen_again(store: RegistryStore) -> No
         with store.writing() as rows:
             write_url_quirks(rows, {key: value}, day=day)
         with store.reading() as rows:
-            found = rows.execute(select(url_quirks))
-            return [(row.value, row.first_day, row.last_day) for row in found]
+            quirk_rows = rows.execute(select(url_quirks))
+            return [(row.value, row.first_day, row.last_day) for row in quirk_rows]
 
     assert write("https://b.example/", 1) == [("https://b.example/", 1, 1)]
     assert write("https://b.example/", 20) == [("https://b.example/", 1, 20)]
@@ -169,7 +169,7 @@ DOWN = CheckResult(67, CheckVerdict.FAILING, CheckMethod.GET, note="connect: ref
     ],
 )
 def test_findings_tell_of_hosts(url: str, finding: CheckResult, kind: HostQuirk, seen: bool | None) -> None:
-    """What is not told is neither there nor gone."""
+    """A quirk that a result says nothing of is neither present nor absent."""
     assert detect_host_quirks(url_parts_of(url), finding).get(kind) is seen
 
 

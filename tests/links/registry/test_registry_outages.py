@@ -20,21 +20,20 @@ URL = "https://a.net/"
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
-    """A collection's folders."""
     return Layout(tmp_path)
 
 
 @pytest.fixture
 def filled(layout: Layout) -> Iterator[RegistryStore]:
-    """A registry with a URL, whose connections have been used."""
+    """Yield a registry with a URL, whose connections have been used."""
     with closing(open_registry_store(layout)) as store:
         with store.writing() as rows:
             ensure_urls(rows, [URL], day=1)
-        assert _asked(store)
+        assert _is_stored(store)
         yield store
 
 
-def _asked(store: RegistryStore) -> bool:
+def _is_stored(store: RegistryStore) -> bool:
     with store.reading() as rows:
         there = bool(find_urls(rows, [URL]))
     with store.snapshot() as reader:
@@ -64,7 +63,7 @@ def test_a_file_that_was_removed_is_told_and_not_rebuilt(filled: RegistryStore, 
     assert not layout.links_db.exists()
 
     layout.links_db.with_suffix(".away").rename(layout.links_db)
-    assert _asked(filled)
+    assert _is_stored(filled)
 
 
 def test_another_file_in_its_place_is_read(filled: RegistryStore, layout: Layout, tmp_path: Path) -> None:
@@ -75,7 +74,7 @@ def test_another_file_in_its_place_is_read(filled: RegistryStore, layout: Layout
         Path(f"{layout.links_db}{name}").unlink(missing_ok=True)
     Layout(tmp_path / "other").links_db.replace(layout.links_db)
 
-    assert not _asked(filled)
+    assert not _is_stored(filled)
     assert empty.where != filled.where
 
 
@@ -103,7 +102,7 @@ def test_a_locked_file_is_told(filled: RegistryStore, layout: Layout, monkeypatc
     """After waiting; readers are not held up by a writer."""
     with closing(sqlite3.connect(layout.links_db, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        assert _asked(filled)
+        assert _is_stored(filled)
         with filled.engine.connect() as held:
             driver = held.connection.driver_connection
             assert driver is not None
@@ -133,7 +132,7 @@ def test_a_server_cancels_what_reads_for_too_long(layout: Layout, database_url: 
 
         with store.reading() as rows:
             assert rows.execute(running).scalar() == 0
-        assert _asked(store)
+        assert _is_stored(store)
 
 
 @pytest.mark.slow
@@ -144,7 +143,7 @@ def test_a_server_that_is_killed_is_told_and_found_again(layout: Layout) -> None
         with closing(open_registry_store(layout, server.database())) as store:
             with store.writing() as rows:
                 ensure_urls(rows, [URL], day=1)
-            assert _asked(store)
+            assert _is_stored(store)
 
             def unfinished() -> None:
                 with store.writing() as rows:
@@ -160,6 +159,6 @@ def test_a_server_that_is_killed_is_told_and_found_again(layout: Layout) -> None
             with store.reading() as rows:
                 assert list(find_urls(rows, [URL, "https://c.net/", "https://d.net/"])) == [URL]
             _write(store)
-            assert _asked(store)
+            assert _is_stored(store)
     finally:
         server.stop()

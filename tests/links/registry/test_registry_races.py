@@ -46,7 +46,7 @@ def test_feeders_of_one_wiki_and_of_others_take_turns(store: RegistryStore, wiki
     with store.snapshot() as reader:
         for each in (wiki, other):
             facts = page_facts(reader, each.id, [1, 2], day=5)
-            assert sum(len(found.links) for found in facts.values()) == len(URLS) - 50
+            assert sum(len(entry.links) for entry in facts.values()) == len(URLS) - 50
 
 
 def test_what_returns_while_it_is_forgotten_is_whole(store: RegistryStore, wiki: Wiki) -> None:
@@ -74,6 +74,6 @@ def test_what_returns_while_it_is_forgotten_is_whole(store: RegistryStore, wiki:
                 done.result()
         _assert_whole(store)
         with store.snapshot() as reader:
-            found = page_facts(reader, wiki.id, range(1, len(URLS), 4), day=day)
-        assert sum(len(each.links) for each in found.values()) == len(URLS)
+            facts = page_facts(reader, wiki.id, range(1, len(URLS), 4), day=day)
+        assert sum(len(each.links) for each in facts.values()) == len(URLS)
         day += 1_000

@@ -29,15 +29,15 @@ open_registry_store(Layout(Path(sys.argv[1])), sys.argv[2]).close()
 
 
 def _drawn(connection: Connection) -> dict[str, Any]:
-    """What the database says of its tables and indexes, but for the order of their constraints."""
+    """Return the definitions of tables and indexes, regardless of the order of their constraints."""
     if connection.dialect.name == "sqlite":
-        found = connection.exec_driver_sql(
+        definitions = connection.exec_driver_sql(
             "SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' AND type <> 'view'"
         ).all()
         # A column that a later step added stands behind the last one, on its line.
         return {
             name: sorted(filter(None, map(str.strip, re.split(r",\s*\n|\n|, (?=[a-z_]+ [A-Z])", sql))))
-            for name, sql in found
+            for name, sql in definitions
         }
     columns = connection.exec_driver_sql(
         "SELECT table_name || '.' || column_name, data_type || is_nullable || "
@@ -68,8 +68,8 @@ def test_a_new_registry_knows_its_version_and_the_farms(store: RegistryStore) ->
     """W61: two farms are known from the beginning."""
     with store.reading() as connection:
         assert version_of(connection) == HEAD
-        found = connection.execute(select(farms.c.id, farms.c.name).order_by(farms.c.id)).all()
-    assert [tuple(row) for row in found] == [(0, "wmflabs"), (1, "WMF")]
+        farm_rows = connection.execute(select(farms.c.id, farms.c.name).order_by(farms.c.id)).all()
+    assert [tuple(row) for row in farm_rows] == [(0, "wmflabs"), (1, "WMF")]
 
 
 def test_an_older_registry_is_brought_up_to_date(tmp_path: Path) -> None:

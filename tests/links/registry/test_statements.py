@@ -23,7 +23,7 @@ _SCANNED = re.compile(r"SCAN (link_\w+)")
 
 
 def _statements() -> Iterator[tuple[str, SqlStatement]]:
-    """Every statement that a book keeps in a name of its own."""
+    """Yield every statement that a module of `links.registry` or `qa` keeps under a name."""
     names = [f"links.registry.{info.name}" for info in iter_modules(links.registry.__path__)]
     names += [f"qa.{info.name}" for info in iter_modules(qa.__path__)]
     for module in map(import_module, names):
@@ -41,7 +41,7 @@ STATEMENTS = dict(_statements())
 
 
 def _values(statement: SqlStatement, connection: Connection) -> dict[str, Any]:
-    """Something of the right type for each value."""
+    """Return something of the right type for each value."""
     binds = statement.body.compile(dialect=connection.dialect).binds  # type: ignore[attr-defined]
     made: dict[str, Any] = {}
     for name, bind in binds.items():
@@ -54,8 +54,8 @@ def _values(statement: SqlStatement, connection: Connection) -> dict[str, Any]:
 
 def _scans_on_sqlite(connection: Connection, text: str, given: Any) -> list[str]:
     rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}", tuple(given)).all()
-    found = [_SCANNED.search(row[3]) for row in rows]
-    return [hit[1] for hit in found if hit is not None and hit[1] not in SMALL]
+    matches = [_SCANNED.search(row[3]) for row in rows]
+    return [hit[1] for hit in matches if hit is not None and hit[1] not in SMALL]
 
 
 def _scans_on_postgresql(connection: Connection, text: str, given: Any) -> list[str]:
@@ -73,7 +73,7 @@ def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _whole(node: dict[str, Any]) -> str:
-    """The table that the node reads as a whole."""
+    """Return the table that the node reads as a whole; empty for none and for small ones."""
     table: str = node.get("Relation Name", "")
     is_whole = node["Node Type"] == "Seq Scan" or (
         node["Node Type"] in ("Index Scan", "Index Only Scan") and "Index Cond" not in node
@@ -98,9 +98,9 @@ def test_every_statement_uses_an_index(unknown_store: RegistryStore) -> None:
     """On the way to a row no table is read that grows with the web."""
     with unknown_store.writing() as connection:
         scans = {
-            name: found
+            name: tables
             for name, statement in STATEMENTS.items()
-            if name not in PAGED and (found := _scans(connection, statement))
+            if name not in PAGED and (tables := _scans(connection, statement))
         }
 
     assert scans == {}
@@ -128,7 +128,7 @@ _BUILDERS = {"database", "quirks", "statements", "urls"}
     ids=lambda path: path.stem,
 )
 def test_books_ask_by_statements_alone(path: Path) -> None:
-    """What stands elsewhere would escape the test of the plans; only INSERTs may, which have no plan."""
+    """Other statements would escape the test of the plans; only INSERTs may, which have no plan."""
     calls = [
         node
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))

@@ -26,10 +26,10 @@ def test_urls_of_any_length_come_back_byte_for_byte(store: RegistryStore, length
         ids = ensure_urls(rows, [url], day=5)
 
     with store.reading() as rows:
-        found = find_urls(rows, [url, url + "z"])
-    assert list(found) == [url]
-    assert found[url].url == url
-    assert found[url].id == ids[url]
+        row_by_url = find_urls(rows, [url, url + "z"])
+    assert list(row_by_url) == [url]
+    assert row_by_url[url].url == url
+    assert row_by_url[url].id == ids[url]
 
 
 def test_a_url_is_known_once(store: RegistryStore) -> None:
@@ -95,9 +95,9 @@ def test_hosts_are_kept_in_all_their_spellings(store: RegistryStore) -> None:
     """As they are asked for, as MediaWiki orders them, and whose they are."""
     with store.writing() as rows:
         ensure_urls(rows, ["https://www.bbc.co.uk/x", "https://[2600::1]/", "http://8.8.8.8/"], day=5)
-        found = rows.execute(select(hosts.c.name, hosts.c.domain_index, hosts.c.domain)).all()
+        host_rows = rows.execute(select(hosts.c.name, hosts.c.domain_index, hosts.c.domain)).all()
 
-    assert set(map(tuple, found)) == {
+    assert set(map(tuple, host_rows)) == {
         ("www.bbc.co.uk", "uk.co.bbc.www.", "bbc.co.uk"),
         ("[2600::1]", "V6.2600.0.0.0.0.0.0.1.", "[2600::1]"),
         ("8.8.8.8", "V4.8.8.8.8.", "8.8.8.8"),
@@ -149,11 +149,11 @@ def test_links_are_seen_as_mediawiki_keeps_them(store: RegistryStore) -> None:
         put_pages(rows, wiki.id, [page(4712)], day=2)
 
     with store.reading() as rows:
-        found = rows.execute(
+        link_rows = rows.execute(
             text("SELECT el_wiki, el_from, el_to_domain_index, el_to_path FROM link_externallinks ORDER BY el_to_path")
         ).all()
         ids = rows.execute(text("SELECT el_id FROM link_externallinks")).scalars().all()
-    assert [tuple(row) for row in found] == [
+    assert [tuple(row) for row in link_rows] == [
         ("dewiki@WMF", 4711, "https://org.creativecommons.", "/licenses/by-sa/3.0"),
         ("dewiki@WMF", 4711, "http://de.heise.:81", "/x"),
     ]

@@ -92,7 +92,7 @@ def test_a_wiki_needs_its_farm(store: RegistryStore) -> None:
 
 
 def test_a_wiki_is_made_once_and_changed(store: RegistryStore) -> None:
-    """What is not said stays; settings are JSON for whoever chooses the pages (W35)."""
+    """Fields that are not given stay; settings are JSON for whoever chooses the pages (W35)."""
     with store.writing() as rows:
         made = ensure_wiki(rows, parse_wiki("dewiki"), day=1)
         assert ensure_wiki(rows, parse_wiki("dewiki"), day=7) == made

@@ -31,7 +31,7 @@ from links.url_parts import url_parts_of
 
 @pytest.fixture
 def wiki(store: RegistryStore) -> Wiki:
-    """A wiki of the default farm."""
+    """Return a wiki of the default farm."""
     with store.writing() as rows:
         return ensure_wiki(rows, parse_wiki("dewiki"), day=0)
 
@@ -45,9 +45,9 @@ def put(store: RegistryStore, wiki: Wiki, page_id: int, *cited: str, day: int = 
 
 
 def excludes(form: EntryForm, entry: str, url: str) -> bool:
-    """Whether a list of that entry keeps the URL out."""
-    found = ExclusionList([parse_entry(entry, form)]).entry_for(url_parts_of(fetch_key(url)))
-    return found is not None
+    """Return whether a list of that entry excludes the URL."""
+    match = ExclusionList([parse_entry(entry, form)]).entry_for(url_parts_of(fetch_key(url)))
+    return match is not None
 
 
 @pytest.mark.parametrize(
@@ -173,10 +173,10 @@ def test_a_search_that_meets_an_entry_says_so(search: str, entries: list[str]) -
     )
     pattern = parse_link_pattern(search)
 
-    found = exclusions.meeting(pattern)
+    matches = exclusions.meeting(pattern)
 
-    assert [entry.text for entry in found] == entries
-    warning = warning_for(pattern, found, "commonswiki@WMF")
+    assert [entry.text for entry in matches] == entries
+    warning = warning_for(pattern, matches, "commonswiki@WMF")
     assert bool(warning) is bool(entries)
     assert all(entry in warning for entry in entries)
     assert not entries or "insource:" in warning
@@ -215,11 +215,11 @@ def test_an_excluded_link_is_watched_and_keeps_its_history(store: RegistryStore,
 
     assert (written.urls, written.gone, written.added) == (2, (), ())
     with store.reading() as rows:
-        kept = rows.execute(select(refs.c.first_day, refs.c.gone_day)).all()
+        ref_rows = rows.execute(select(refs.c.first_day, refs.c.gone_day)).all()
         due = rows.execute(select(urls.c.due_day)).scalars().all()
         assert counts_of(rows, wiki.id) == {"cc.org": (1, 1, 9)}
         assert [link.url for link in found_links(rows, "*.org", wiki.id)] == []
-    assert [tuple(row) for row in kept] == [(3, None), (3, None)]
+    assert [tuple(row) for row in ref_rows] == [(3, None), (3, None)]
     assert None not in due
     with store.writing() as rows:
         change_wiki(rows, wiki, settings={})
@@ -236,13 +236,13 @@ def test_a_link_that_another_wiki_shows_is_found_with_its_pages(store: RegistryS
         change_wiki(rows, wiki, settings={"exclusion_list": ["cc.org"]})
         other = ensure_wiki(rows, parse_wiki("enwiki"), day=0)
         put_pages(rows, other.id, [PutPage(PageName(4, "Foo"), link)], day=3)
-        found = found_links(rows, "cc.org")
+        links = found_links(rows, "cc.org")
 
-        assert [[page.title for page in each.pages] for each in found] == [["Foo"]]
+        assert [[page.title for page in each.pages] for each in links] == [["Foo"]]
         assert found_links(rows, "cc.org", wiki.id) == []
         assert len(found_links(rows, "cc.org", other.id)) == 1
 
 
 def found_links(rows: Connection, pattern: str, wiki_id: int | None = None) -> list[FoundLink]:
-    """What a search finds."""
+    """Return the links that a search finds."""
     return list(search_links(rows, parse_link_pattern(pattern), LinkQuery(wiki_id=wiki_id)).links)

@@ -102,10 +102,10 @@ TABLE = [
 @pytest.mark.parametrize(("text", "sort", "note"), TABLE, ids=[ascii(row[0])[1:40] for row in TABLE])
 def test_each_url_has_its_sort(text: str, sort: LinkClass, note: str) -> None:
     """And why: what is broken is named by its fault, and nothing else is taken for broken."""
-    found = classify_link(text)
+    link = classify_link(text)
 
-    assert (found.sort, found.note) == (sort, note)
-    assert (found.identity == "") is (sort in (LinkClass.INVALID, LinkClass.PASSED_OVER, LinkClass.NOT_CHECKED))
+    assert (link.sort, link.note) == (sort, note)
+    assert (link.identity == "") is (sort in (LinkClass.INVALID, LinkClass.PASSED_OVER, LinkClass.NOT_CHECKED))
 
 
 @pytest.mark.parametrize(
@@ -159,13 +159,13 @@ def test_the_normal_form(text: str, identity: str) -> None:
 )
 def test_what_is_odd_is_watched_with_a_warning(text: str, warnings: tuple[LinkWarning, ...]) -> None:
     """Escaped marks of direction, hidden characters, look-alike letters (W50): told, not refused."""
-    found = classify_link(text)
+    link = classify_link(text)
 
-    assert (found.sort, found.warnings) == (LinkClass.WATCHED, warnings)
+    assert (link.sort, link.warnings) == (LinkClass.WATCHED, warnings)
 
 
 def rules_of(*, is_private: bool = False) -> WikiRules:
-    """A farm of far.org with a wiki on w.near.org, lists that name everything on bad.org."""
+    """Return rules of farm far.org with a wiki on w.near.org, and lists that name everything on bad.org."""
     return WikiRules(
         own=OwnHosts(r"(?:^|\.)far\.org$", ["//w.near.org"]),
         spam=SpamLists([SpamList("list", SpamListKind.BLACKLIST, "bad\\.org\n")]),
@@ -191,11 +191,11 @@ def rules_of(*, is_private: bool = False) -> WikiRules:
 )
 def test_the_order_of_sorting(text: str, sort: LinkClass, note: str) -> None:
     """Scheme, syntax, examples, the farm's own, spam, exclusions (W50): the first decides."""
-    found = classify_link(text, rules_of())
+    link = classify_link(text, rules_of())
 
-    assert (found.sort, found.note) == (sort, note)
-    assert (found.hit is not None) is (sort is LinkClass.SPAM)
-    assert bool(found.entry) is (sort is LinkClass.EXCLUDED)
+    assert (link.sort, link.note) == (sort, note)
+    assert (link.hit is not None) is (sort is LinkClass.SPAM)
+    assert bool(link.entry) is (sort is LinkClass.EXCLUDED)
 
 
 def test_a_private_wiki_watches_what_is_not_public() -> None:
@@ -226,8 +226,8 @@ def test_servers_are_told_by_any_address_of_them(text: str, name: str) -> None:
 @given(st.text(max_size=200) | st.text(st.sampled_from("http:/.[]@%0x7f1é\u202e "), max_size=40))
 def test_any_text_is_sorted(text: str) -> None:
     """Nothing is raised, and what has an identity is sorted alike by it."""
-    found = classify_link(text, NO_RULES)
+    link = classify_link(text, NO_RULES)
 
-    if found.identity:
-        again = classify_link(found.identity)
-        assert (again.sort, again.identity) == (found.sort, found.identity)
+    if link.identity:
+        again = classify_link(link.identity)
+        assert (again.sort, again.identity) == (link.sort, link.identity)

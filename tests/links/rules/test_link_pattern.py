@@ -47,10 +47,10 @@ from links.url_parts import url_parts_of
 )
 def test_a_pattern_means_what_linkfilter_means(pattern: str, inside: str, outside: str) -> None:
     """Hosts with all below them, addresses, ports, schemes, paths by how they begin (W03)."""
-    found = parse_link_pattern(pattern)
+    link_pattern = parse_link_pattern(pattern)
 
-    assert found.covers(url_parts_of(fetch_key(inside)))
-    assert not found.covers(url_parts_of(fetch_key(outside)))
+    assert link_pattern.covers(url_parts_of(fetch_key(inside)))
+    assert not link_pattern.covers(url_parts_of(fetch_key(outside)))
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,14 @@ from links.registry.database import RegistryStore
 from links.registry.schema import farms, wikis
 from links.rules.link_class import LinkClass, classify_link
 from links.rules.spam_list import SpamList, SpamListKind
-from links.rules.wiki_rules import FARM_WIDE, RuleBook, lists_kept, put_list, remove_list
+from links.rules.wiki_rules import FARM_WIDE, RuleBook, put_list, read_lists, remove_list
 from tests.links.rows import TODAY, RegistryRows
 
 BLACK = SpamList("black", SpamListKind.BLACKLIST, "spam-farm")
 
 
 def sort(store: RegistryStore, book: RuleBook, url: str, wiki_id: int = 1) -> LinkClass:
-    """What the URL is to the wiki now."""
+    """Return the class of the URL for the wiki now."""
     with store.reading() as rows:
         return classify_link(url, book.rules_of(rows, wiki_id)).sort
 
@@ -94,9 +94,9 @@ def test_a_list_takes_the_place_of_the_one_before(store: RegistryStore) -> None:
         put_list(writing, 1, BLACK, today=TODAY)
         put_list(writing, 1, BLACK, wiki_id=4, today=TODAY)
         put_list(writing, 1, SpamList("black", SpamListKind.WHITELIST, "x"), today=TODAY + 1)
-        kept = [(row.wiki_id, row.kind, row.loaded_day) for row in lists_kept(writing)]
+        rows = [(row.wiki_id, row.kind, row.loaded_day) for row in read_lists(writing)]
 
-    assert kept == [(FARM_WIDE, SpamListKind.WHITELIST, TODAY + 1), (4, SpamListKind.BLACKLIST, TODAY)]
+    assert rows == [(FARM_WIDE, SpamListKind.WHITELIST, TODAY + 1), (4, SpamListKind.BLACKLIST, TODAY)]
 
 
 @pytest.mark.parametrize(("name", "content"), [("", "x"), ("x" * 201, "x"), ("a\0b", "x"), ("a", "x\0y")])

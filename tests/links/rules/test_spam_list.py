@@ -44,7 +44,7 @@ DOMAINS = [
 
 
 def lists_of(*more: SpamList) -> SpamLists:
-    """The farm's blacklist, the wiki's whitelist, and others."""
+    """Return the farm's blacklist, the wiki's whitelist, a list of domains, and `more`."""
     return SpamLists(
         [
             SpamList("Spam blacklist", SpamListKind.BLACKLIST, BLACK, is_global=True),
@@ -56,7 +56,7 @@ def lists_of(*more: SpamList) -> SpamLists:
 
 
 def hit(lists: SpamLists, url: str) -> str:
-    """The line that names the URL."""
+    """Return the line that names the URL; empty for none."""
     return str(lists.hit_of(url, identity_key(fetch_key(url))) or "")
 
 
@@ -164,9 +164,9 @@ def test_searching_for_words_first_finds_the_same(fragments: list[str], parts: l
             good.append((fragment, fragment_expression(fragment)))
     text = f"http://{''.join(parts)}"
 
-    found = list(FragmentSet([fragment for fragment, _ in good]).search(text))
+    numbers = list(FragmentSet([fragment for fragment, _ in good]).search(text))
 
-    assert found == [number for number, (_, whole) in enumerate(good) if re2.search(whole, text)]
+    assert numbers == [number for number, (_, whole) in enumerate(good) if re2.search(whole, text)]
 
 
 @pytest.mark.parametrize("host", ["casino", "CASINO", "ca\u017fino", "po\u212aer"])
@@ -189,10 +189,10 @@ def test_hits_keep_their_days(store: RegistryStore) -> None:
     viagra = one["http://viagra.org/"]
     both[bad] = viagra
 
-    def write(day: int, found: dict[int, dict[str, object]]) -> list[tuple[int, str, int, int]]:
+    def write(day: int, hits_by_page: dict[int, dict[str, object]]) -> list[tuple[int, str, int, int]]:
         with store.writing() as connection:
-            connection.execute(pages.update().where(pages.c.id.in_(found)).values(listed_day=day))
-            write_spam_hits(connection, 1, found, today=day)  # type: ignore[arg-type]
+            connection.execute(pages.update().where(pages.c.id.in_(hits_by_page)).values(listed_day=day))
+            write_spam_hits(connection, 1, hits_by_page, today=day)  # type: ignore[arg-type]
         with store.reading() as connection:
             now = spam_on(connection, 1)
         return [(each.page_id, each.url, each.first_day, each.last_day) for each in now]
@@ -218,14 +218,14 @@ def test_hits_are_listed_in_parts(store: RegistryStore) -> None:
     rows = RegistryRows(store)
     rows.add_wiki()
     rules = WikiRules(spam=lists_of())
-    found = {
+    hits_by_page = {
         number: hits_of(classify_link(f"http://viagra-{each}.org/", rules) for each in range(3))
         for number in range(1, 6)
     }
-    for number in found:
+    for number in hits_by_page:
         rows.add_page(number, [])
     with store.writing() as connection:
-        write_spam_hits(connection, 1, found, today=TODAY)
+        write_spam_hits(connection, 1, hits_by_page, today=TODAY)
 
     seen: list[tuple[int, str]] = []
     with store.reading() as connection:

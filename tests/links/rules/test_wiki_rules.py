@@ -12,7 +12,7 @@ from tests.links.rows import RegistryRows
 
 
 def filled(store: RegistryStore) -> RegistryRows:
-    """Two wikis of six pages each; all link to one licence, and each to a page of its own."""
+    """Add two wikis of six pages each; all link to one licence, and each to a page of its own."""
     rows = RegistryRows(store)
     rows.add_wiki()
     rows.add_wiki(2, "other")
@@ -23,10 +23,10 @@ def filled(store: RegistryStore) -> RegistryRows:
 
 
 def stale(store: RegistryStore) -> list[int]:
-    """The pages that are to be read again."""
+    """Return the ids of the pages that are to be read again."""
     with store.reading() as connection:
-        found = connection.execute(select(pages.c.id).where(pages.c.is_stale)).scalars()
-        return sorted(found)
+        page_ids = connection.execute(select(pages.c.id).where(pages.c.is_stale)).scalars()
+        return sorted(page_ids)
 
 
 def test_hosts_on_many_pages_with_few_links_are_proposed(store: RegistryStore) -> None:
@@ -50,10 +50,10 @@ def test_pages_that_have_a_link_are_marked(store: RegistryStore) -> None:
     filled(store)
     with store.reading() as connection:
         meant = parse_link_pattern("far.org/1")
-        found = search_links(connection, meant).links
+        links = search_links(connection, meant).links
     with store.writing() as connection:
-        first = mark_pages_stale(connection, [2], [link.url_id for link in found])
-        again = mark_pages_stale(connection, [1, 2], [link.url_id for link in found])
+        first = mark_pages_stale(connection, [2], [link.url_id for link in links])
+        again = mark_pages_stale(connection, [1, 2], [link.url_id for link in links])
 
     assert (first, again) == (2, 2)
     assert stale(store) == [1, 10, 11, 12]

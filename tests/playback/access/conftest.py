@@ -9,7 +9,7 @@ from tests.support.services.clamav import ClamdServer
 
 @pytest.fixture(scope="package")
 def clamd() -> Iterator[ClamdServer]:
-    """One daemon for all tests that do not harm it."""
+    """Start one clamd for the tests that leave it as it is."""
     server = ClamdServer()
     yield server
     server.stop()
@@ -17,7 +17,7 @@ def clamd() -> Iterator[ClamdServer]:
 
 @pytest.fixture
 def mortal() -> Iterator[ClamdServer]:
-    """A daemon that a test may harm."""
+    """Start a clamd for one test, which may sign, restart or stop it."""
     server = ClamdServer()
     yield server
     server.stop()

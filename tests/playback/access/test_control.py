@@ -28,7 +28,7 @@ _CLOCK = SystemClock()
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCollection]:
-    """An archive as it is served by default; each test uses URLs of its own."""
+    """Serve a collection with default options; each test uses URLs of its own."""
     builder = CollectionBuilder(tmp_path_factory.mktemp("logins") / "collection")
     with contextlib.closing(builder), serving(builder) as served:
         yield served
@@ -36,7 +36,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCollection
 
 @pytest.fixture(scope="module")
 def opened(house: ServedCollection) -> Iterator[ServedCollection]:
-    """The same archive, served with what was captured with a login."""
+    """Serve the same collection with captures made with a login shown."""
     with serving(house.builder, show_logins=True) as served:
         yield served
 
@@ -44,7 +44,7 @@ def opened(house: ServedCollection) -> Iterator[ServedCollection]:
 def proof(
     served: ServedCollection, url: str, warm: HeldValidators | None = None, *, before: bool = False
 ) -> AuditReport:
-    """Every route of what is served asked for the URL."""
+    """Audit the URL on every route of the front and of replay."""
     layout, now = served.builder.layout, _CLOCK.now()
     with (
         contextlib.closing(open_database(layout, "")) as database,
@@ -58,7 +58,7 @@ def proof(
 
 
 def members_page(builder: CollectionBuilder, url: str, word: str, **changes: object) -> str:
-    """A page that was captured with a login, with everything that is kept of one."""
+    """Add a page captured with a login, with everything that is stored of a page; return its identifier."""
     return whole_page(builder, url, word, "teal", login="club", **changes)
 
 
@@ -72,11 +72,11 @@ def test_no_route_shows_what_was_captured_with_a_login(
     routes = {each.probe.route for each in shown.leaks}
     assert {"/", "/api/pages", "/c/…/…", "/c/…im_/…", "/c/…id_/…"} <= routes
 
-    found = proof(house, url, shown.warm)
+    report = proof(house, url, shown.warm)
 
-    assert [(each.probe, each.leak) for each in found.leaks] == []
-    assert found.is_sound
-    answers = {each.status for each in found.findings if each.probe.target == f"/c/{TS}/{url}"}
+    assert [(each.probe, each.leak) for each in report.leaks] == []
+    assert report.is_sound
+    answers = {each.status for each in report.findings if each.probe.target == f"/c/{TS}/{url}"}
     assert answers == {404}
 
 

@@ -34,7 +34,7 @@ Open = Callable[[], DecisionStore]
 
 
 def takedown(what: str = URL, kind: TakedownKind = TakedownKind.URL, **changes: object) -> Takedown:
-    """A take-down that was not kept yet."""
+    """Return a take-down that is not stored yet."""
     values = {
         "number": 0,
         "kind": kind,
@@ -52,7 +52,7 @@ def takedown(what: str = URL, kind: TakedownKind = TakedownKind.URL, **changes: 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
-    """Opens the same store again and again."""
+    """Open the same store again and again."""
     url = request.getfixturevalue("database_url") if request.param == "postgresql" else ""
     with ExitStack() as stack:
 
@@ -93,7 +93,7 @@ def test_a_change_counts_at_the_next_question(opened: Open) -> None:
 
 
 def test_what_was_lifted_stays_in_the_books(opened: Open) -> None:
-    """Who, when and why; lifting twice changes nothing."""
+    """The record keeps who lifted it, when and why; lifting it again changes nothing."""
     store = opened()
     first = takedown(effect=TakedownEffect.HIDE, expires_at=NOW + timedelta(days=1))
     book.add_takedowns(store, [first, takedown("https://b.example/")])
@@ -171,9 +171,9 @@ def test_of_a_change_only_what_is_new_is_read(opened: Open) -> None:
     rows = reader.rows
 
     def counting(query: str, values: dict[str, object]) -> list[object]:
-        found = rows(query, values)
-        read.append(len(found))
-        return found
+        fetched_rows = rows(query, values)
+        read.append(len(fetched_rows))
+        return fetched_rows
 
     reader.rows = counting  # type: ignore[assignment, method-assign]
     book.add_takedowns(writer, [takedown("https://b.example/")])
@@ -224,7 +224,7 @@ for line in sys.stdin:
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder that every user may enter; pytest's own are its user's alone."""
+    """Yield a folder that every user may enter; pytest's own are only for their owner."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)

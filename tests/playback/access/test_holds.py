@@ -35,20 +35,20 @@ PDF = b"%PDF-1.4 a paper"
 
 @pytest.fixture
 def store(archived: ReplayedCollection) -> Iterator[DecisionStore]:
-    """The decisions about the collection that `archived` replays."""
+    """Yield the decision store of the collection that `archived` replays."""
     with closing(open_decisions(archived.builder.layout)) as it:
         yield it
 
 
 @pytest.fixture
 def front_store(served: ServedCollection) -> Iterator[DecisionStore]:
-    """The decisions about the collection that `served` shows."""
+    """Yield the decision store of the collection that `served` shows."""
     with closing(open_decisions(served.builder.layout)) as it:
         yield it
 
 
 def verdict(digest: str, threat: str = "Eicar-Test") -> ScanVerdict:
-    """What a scanner said."""
+    """Return a ClamAV verdict; an empty `threat` means that none was found."""
     return ScanVerdict(digest, threat, "ClamAV 1.4.3/27700", NOW)
 
 
@@ -117,7 +117,7 @@ def test_a_page_is_held_for_what_its_site_sent_and_for_what_came_of_it(
 def test_the_same_bytes_under_another_digest_do_not_leave(
     archived: ReplayedCollection, store: DecisionStore, site: str
 ) -> None:
-    """What is known as plain is known before the compressed form of it was scanned."""
+    """A threat found in the plain bytes holds their gzip-encoded capture, too, before that was scanned."""
     body = b"<p>known " + site.encode()
     plain = archived.builder.response(f"{site}/plain", body)
     archived.builder.response(f"{site}/gzip", gzip.compress(body), headers=(("Content-Encoding", "gzip"),))
@@ -137,11 +137,11 @@ def test_the_reader_is_told_and_offered_the_screenshot(
     store_verdicts(front_store, [verdict(source.digest, "Win.<b>Evil</b>")])
 
     for view in ("page", "as-captured", "text"):
-        told = served.get(f"/{view}/{AT}/{url}").text
-        assert "Win.&lt;b&gt;Evil&lt;/b&gt;" in told
-        assert "ClamAV 1.4.3/27700" in told
-        assert "View the screenshot" in told
-        assert "<iframe" not in told
+        text = served.get(f"/{view}/{AT}/{url}").text
+        assert "Win.&lt;b&gt;Evil&lt;/b&gt;" in text
+        assert "ClamAV 1.4.3/27700" in text
+        assert "View the screenshot" in text
+        assert "<iframe" not in text
     assert "<img" in served.get(f"/screenshot/{AT}/{url}").text
 
 
@@ -153,15 +153,15 @@ def test_a_download_says_whether_it_was_scanned(
     page_id = served.builder.page(url, mime="application/pdf")
     paper = served.builder.response(url, PDF + site.encode(), mime="application/pdf", page_id=page_id)
 
-    def told() -> str:
+    def page_text() -> str:
         return served.get(f"/page/{AT}/{url}").text
 
-    assert "Not yet scanned for malware" in told()
+    assert "Not yet scanned for malware" in page_text()
     store_verdicts(front_store, [replace(verdict(paper.digest, ""), skipped="too large")])
-    assert "Not yet scanned for malware" in told()
+    assert "Not yet scanned for malware" in page_text()
     store_verdicts(front_store, [verdict(paper.digest, "")])
-    assert "no threat found" in told()
-    assert "Download the archived file" in told()
+    assert "no threat found" in page_text()
+    assert "Download the archived file" in page_text()
 
 
 def test_downloads_wait_for_the_scanner_when_so_set(collection: CollectionBuilder, site: str) -> None:
@@ -189,7 +189,7 @@ Lister = Callable[..., None]
 
 @pytest.fixture
 def listing(served: ServedCollection, front_store: DecisionStore) -> Iterator[Lister]:
-    """Puts addresses on a list, which goes with the test."""
+    """Put addresses on a list, which is removed after the test."""
     folder = lists_folder(served.builder.layout.decisions_db)
     names: set[str] = set()
 
@@ -257,11 +257,11 @@ def test_a_list_may_only_warn(served: ServedCollection, listing: Lister, site: s
 def test_before_the_live_page_a_listed_address_is_said(served: ServedCollection, listing: Lister, site: str) -> None:
     """It is never a redirect, and links to pages of the web only."""
     listing(f"{site}/")
-    told = served.get(f"/live/{site}/x?y=1")
+    reply = served.get(f"/live/{site}/x?y=1")
 
-    assert told.status == 200
-    assert f'href="{site}/x?y=1"' in told.text
-    assert "as of" in told.text
+    assert reply.status == 200
+    assert f'href="{site}/x?y=1"' in reply.text
+    assert "as of" in reply.text
     for target in ("javascript:alert(1)", "urn:view:https://a.example/", "data:text/html,x"):
         assert served.get(f"/live/{target}").status == 404
 
@@ -274,11 +274,11 @@ def test_a_list_that_cannot_be_read_shows_nothing(collection: CollectionBuilder,
         about = ThreatList("x", "", ListEffect.HOLD, "", 0, NOW)
         made = add_list(store, folder, about, url_hashes("https://other.example/"))
         path = folder / made.file
-        kept = path.read_bytes()
+        content = path.read_bytes()
         path.unlink()
         with running_replay(collection.layout.root) as replay:
             assert replay.get(f"/c/{AT}/{site}/page").status == 503
-            path.write_bytes(kept)
+            path.write_bytes(content)
             assert replay.get(f"/c/{AT}/{site}/page").status == 200
 
 
@@ -295,8 +295,8 @@ def test_a_copy_in_full_is_held_too(full: FullSite, site: str) -> None:
     assert full.part(frame, "mp_", url, "iframe").status == 200
     with closing(open_decisions(full.builder.layout)) as store:
         store_verdicts(store, [verdict(digest)])
-        told = full.part(frame, "mp_", url, "iframe")
-        assert (told.status, b"Eicar-Test" in told.body) == (403, True)
+        reply = full.part(frame, "mp_", url, "iframe")
+        assert (reply.status, b"Eicar-Test" in reply.body) == (403, True)
         for view in ("full", "full-view"):
             answer = full.served.get(f"/{view}/{AT}/{url}")
             assert (answer.status, answer["Location"]) == (302, f"/page/{AT}/{url}")
@@ -305,7 +305,7 @@ def test_a_copy_in_full_is_held_too(full: FullSite, site: str) -> None:
 
 
 def test_the_notice_before_scripts_says_that_an_address_is_listed(full: FullSite, site: str) -> None:
-    """Who goes on knows both."""
+    """Readers who go on to the full copy see both warnings."""
     url = f"{site}/"
     full.page(url, "<!DOCTYPE html><title>x</title>")
     full.frame(url)

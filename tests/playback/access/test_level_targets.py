@@ -38,24 +38,23 @@ RICH = """<!DOCTYPE html><html lang="en"><head><title>T</title><style>p{{color:r
 
 
 def decide(builder: CollectionBuilder, level: Level | None, **subject: str) -> None:
-    """As an operator."""
+    """Store an operator's level decision; None removes the rule."""
     with contextlib.closing(SqliteDecisionStore(builder.layout.decisions_db)) as store:
         LevelStore(store).decide([target_of(**subject)], level, actor=LevelActor("root"), now=DECIDED)
 
 
 def host_of(site: str) -> str:
-    """The host of a test's own origin."""
     return site.removeprefix("https://")
 
 
 @pytest.fixture
 def wiki(request: pytest.FixtureRequest) -> str:
-    """A wiki that belongs to this test alone."""
+    """Return the name of a wiki that belongs to this test alone."""
     return f"w{sha256(request.node.nodeid.encode()).hexdigest()[:12]}"
 
 
 def shown(text: str) -> set[str]:
-    """What of the rich page there is."""
+    """Return which parts of the RICH page the text contains."""
     marks = {"<p": "paragraph", "<h1": "heading", "<header": "section", "<td": "table", "<b>": "bold"}
     marks |= {"<a href": "link", 'class="c"': "class", "color:red": "look", "url(": "background"}
     marks |= {"<img": "image", "/s.css": "sheet", "<script": "script"}
@@ -68,12 +67,12 @@ def test_each_level_shows_more_than_the_one_before(archived: ReplayedCollection,
 
     texts = {level: archived.replay.get(f"/c/{TS}{modifier}/{site}/").text for level, modifier in MODIFIERS.items()}
 
-    found = {level: shown(text) for level, text in texts.items()}
+    features_by_level = {level: shown(text) for level, text in texts.items()}
     limited = {"paragraph", "heading", "table", "bold", "link"}
-    assert found[Level.TEXT] == {"paragraph"}
-    assert found[Level.LIMITED] == limited
-    assert found[Level.HTML] == limited | {"section", "class", "look", "sheet"}
-    assert found[Level.IMAGES] == found[Level.HTML] | {"image", "background"}
+    assert features_by_level[Level.TEXT] == {"paragraph"}
+    assert features_by_level[Level.LIMITED] == limited
+    assert features_by_level[Level.HTML] == limited | {"section", "class", "look", "sheet"}
+    assert features_by_level[Level.IMAGES] == features_by_level[Level.HTML] | {"image", "background"}
     assert all("One" in text and "cell" in text for text in texts.values())
     assert "im_/" not in "".join(texts[level] for level in list(MODIFIERS)[:3])
     policy = "content=\"img-src 'none'; font-src 'none'; media-src 'none'\""  # and if one were: a second wall
@@ -128,7 +127,7 @@ def test_a_change_counts_at_the_next_request_though_all_is_kept(archived: Replay
 
 
 def test_rules_hold_for_the_very_capture_too(archived: ReplayedCollection, site: str) -> None:
-    """What is shown on purpose is shown at its level."""
+    """A copy requested as captured (mp_) is limited to its level, too."""
     archived.builder.page(f"{site}/", RICH.format(site=site))
     decide(archived.builder, Level.TEXT, domain=host_of(site))
 
@@ -211,8 +210,8 @@ def test_a_wiki_in_the_address_gives_what_that_wiki_allows_and_no_more(
     for address, level in cases.items():
         reply = archived.replay.get(address)
         assert reply.status == 200, address
-        found = shown(reply.text)
-        assert ("heading" in found, "look" in found, "image" in found) == (
+        features = shown(reply.text)
+        assert ("heading" in features, "look" in features, "image" in features) == (
             level.covers(Level.LIMITED), level.covers(Level.HTML), False
         ), address  # fmt: skip
         above = archived.replay.get(address.replace(f"{TS}/", f"{TS}wi_/"))
@@ -222,7 +221,7 @@ def test_a_wiki_in_the_address_gives_what_that_wiki_allows_and_no_more(
 
 
 def test_nothing_is_made_for_a_wiki_that_somebody_invents(archived: ReplayedCollection, site: str, wiki: str) -> None:
-    """What is shown to its readers is what is shown to all, and kept once (P-21)."""
+    """A wiki without decisions shares the copy of all readers and its ETag; it is stored once (P-21)."""
     archived.builder.page(f"{site}/", RICH.format(site=site))
 
     everybody = archived.replay.get(f"/c/{TS}/{site}/")
@@ -266,7 +265,7 @@ def test_an_image_by_itself_is_shown_where_images_are(archived: ReplayedCollecti
 
 
 def test_a_screenshot_is_an_image_of_its_page(archived: ReplayedCollection, site: str) -> None:
-    """Where the page has none, there is none of it, however it is asked for; its text stays."""
+    """At a level without images every request for a screenshot answers 404; the page's text stays available."""
     archived.builder.page(f"{site}/", "<p>x</p>", shot=png("red", (60, 60)), text="x")
     decide(archived.builder, Level.LIMITED, link=f"{site}/")
 
@@ -305,7 +304,7 @@ def test_what_cannot_be_read_is_not_taken_for_no_rule(collection: CollectionBuil
 
 
 def choices(text: str) -> list[tuple[str, str, bool]]:
-    """The levels that a reader's page offers: label, address, whether it is the current one."""
+    """Return the levels that a reader's page offers: label, address, whether it is the current one."""
     nav = re.search(r'<nav class="levels".*?</nav>', text, re.DOTALL)
     links = re.findall(r'<a href="([^"]*)"([^>]*)>\s*([^<]*?)\s*</a>', nav[0]) if nav else []
     return [(label, address, "aria-current" in more) for address, more, label in links]
@@ -429,10 +428,10 @@ async def test_a_browser_asks_for_no_image_where_none_is_shown(
             served.builder.page(f"{home}/", page)
             await tab.open(f"{served.front}/page/{TS}{modifier}/{home}/")
 
-    asked = set(re.findall(r'"url":"([^"]*)"', log.read_text()))
+    requested_urls = set(re.findall(r'"url":"([^"]*)"', log.read_text()))
     for level, modifier in MODIFIERS.items():
         home = f"{site}/{level}"
-        copy = {url.removeprefix(served.replay) for url in asked if url.startswith(served.replay)}
+        copy = {url.removeprefix(served.replay) for url in requested_urls if url.startswith(served.replay)}
         copy = {url for url in copy if f"{home}/" in url}
         expected = {
             Level.HTML: {f"/c/{TS}cp_/{home}/s.css"},

@@ -77,7 +77,7 @@ def _rules(*decisions: tuple[LevelTarget, Level]) -> LevelRules:
 
 
 def _allowed_stored(most: Level) -> StoredLevel:
-    """What editors may have recorded: all of it where their readers may see images."""
+    """Return the highest storage level that editors may set: everything where their readers may see images."""
     return StoredLevel.EVERYTHING if most in {Level.IMAGES, Level.FULL} else StoredLevel.TEXT
 
 
@@ -89,7 +89,7 @@ def _naively(
     default: Any = DEFAULT_LEVEL,
     allowed: Callable[[Level], Any] = lambda most: most,
 ) -> Any:
-    """The level by looking at everything: what is more specific is tried before what is less."""
+    """Compute the level by brute force: apply what was decided for each target, the most specific one last."""
     host = host_of(url)
     labels = host.split(".")
     domains = [".".join(labels[place:]) for place in range(len(labels))]
@@ -101,16 +101,16 @@ def _naively(
     level = default
     for target in reversed(order):
         last = [each for each in decisions if each[0] == target][-1:]
-        said, actor = last[0][1:] if last else (None, OPERATOR)
-        if said is None:
+        decided_level, actor = last[0][1:] if last else (None, OPERATOR)
+        if decided_level is None:
             continue
         given = None
         for editor in (actor.name, ""):
-            found = [each for each in rights if each[:2] == (actor.wiki, editor)][-1:]
-            if given is None and found and found[0][3] is not None:
-                given = found[0]
+            matching_rights = [each for each in rights if each[:2] == (actor.wiki, editor)][-1:]
+            if given is None and matching_rights and matching_rights[0][3] is not None:
+                given = matching_rights[0]
         if actor == OPERATOR:
-            level = said
+            level = decided_level
         elif (
             given is not None
             and given[3] is not None
@@ -118,10 +118,10 @@ def _naively(
             and (target.scope is LevelScope.LINK or given[2] in {target.scope, LevelScope.WIKI})
         ):
             for_all = [each for each in decisions if each[0] == LevelTarget(target.scope, "", target.what)]
-            held = (for_all[-1][1] if for_all else None) or said
-            level = min(said, allowed(given[3]), held, key=lambda each: each.rank)
+            held = (for_all[-1][1] if for_all else None) or decided_level
+            level = min(decided_level, allowed(given[3]), held, key=lambda each: each.rank)
         else:
-            level = min(said, level, key=lambda each: each.rank)
+            level = min(decided_level, level, key=lambda each: each.rank)
     return level
 
 
@@ -230,7 +230,7 @@ def test_a_domain_is_names_and_not_text(url: str) -> None:
 
 @pytest.mark.parametrize("url", ["", "urn:dom:https://example.org/", "https://", "ftp://example.org/"])
 def test_what_cannot_be_judged_is_text(url: str) -> None:
-    """Where there are rules, a URL that none can speak of is shown least."""
+    """Once there are rules, a URL that none can be applied to gets the lowest level."""
     assert _rules((target_of(), Level.FULL)).of(url) == Level.TEXT
 
 
@@ -282,8 +282,8 @@ def test_what_editors_may_do_is_what_they_were_given() -> None:
     ]  # fmt: skip
     for actor, target, level in allowed:
         given.check_right(actor, target, level)
-    for actor, target, level, told in refused:
-        with pytest.raises(InputError, match=told):
+    for actor, target, level, message in refused:
+        with pytest.raises(InputError, match=message):
             given.check_right(actor, target, level)
 
 
@@ -312,7 +312,7 @@ def test_what_is_no_domain_is_refused(text: str) -> None:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
-    """Opens the same decisions again and again, in either database."""
+    """Open the same decisions again and again, in either database."""
     url = request.getfixturevalue("database_url") if request.param == "postgresql" else ""
     with ExitStack() as stack:
 
@@ -401,7 +401,7 @@ def test_stored_levels_are_decided_by_who_may_show_as_much(opened: Open) -> None
 
 
 def test_several_are_changed_together_or_not_at_all(opened: Open) -> None:
-    """What is refused of one is done to none."""
+    """If the change is refused for one target, no target is changed."""
     book = LevelStore(opened())
     held, other = target_of(domain="a.example"), target_of(domain="b.example")
     book.decide([held], Level.TEXT, actor=OPERATOR, now=NOW)

@@ -32,7 +32,7 @@ SHA1 = "sha1:VGMT4NSHA2AWVOR6EVYXQUGCNSONBWE5"
 
 
 def takedown(kind: TakedownKind, what: str, number: int = 1, **changes: Any) -> Takedown:
-    """A take-down."""
+    """Return a take-down that blocks and never expires, unless `changes` say otherwise."""
     values: dict[str, Any] = {
         "timestamp": "",
         "effect": TakedownEffect.BLOCK,
@@ -46,7 +46,7 @@ def takedown(kind: TakedownKind, what: str, number: int = 1, **changes: Any) -> 
 
 
 def covers(kind: TakedownKind, what: str, subject: TakedownSubject, **changes: Any) -> bool:
-    """Whether that one take-down holds for the subject."""
+    """Return whether this one take-down applies to the subject."""
     takedowns = TakedownSet([takedown(kind, normalize_target(kind, what), **changes)])
     return takedowns.on(subject, NOW) is not None
 
@@ -185,7 +185,7 @@ _urls = st.builds(
 
 @st.composite
 def _takedowns(draw: st.DrawFn) -> list[Takedown]:
-    found = []
+    takedowns = []
     for number in range(1, draw(st.integers(0, 6)) + 1):
         kind = draw(st.sampled_from(TakedownKind))
         if kind is TakedownKind.DIGEST:
@@ -196,7 +196,7 @@ def _takedowns(draw: st.DrawFn) -> list[Takedown]:
             what = draw(_urls)
             if kind is TakedownKind.PREFIX:
                 what = what.partition("?")[0]
-        found.append(
+        takedowns.append(
             takedown(
                 kind,
                 normalize_target(kind, what),
@@ -206,11 +206,11 @@ def _takedowns(draw: st.DrawFn) -> list[Takedown]:
                 expires_at=draw(st.sampled_from((None, NOW, NOW + timedelta(seconds=1)))),
             )
         )
-    return found
+    return takedowns
 
 
 def _holds(each: Takedown, subject: TakedownSubject) -> bool:
-    """The rules as docs/how-to/takedown.md says them, one after the other."""
+    """Return whether the take-down applies: the rules of docs/how-to/takedown.md, one after the other."""
     if each.expires_at is not None and each.expires_at <= NOW:
         return False
     key = replay_key(url_within(subject.url))
@@ -303,6 +303,6 @@ def _calls(takedowns: TakedownSet, subject: TakedownSubject) -> int:
 
 
 def test_keys_are_filed_by_one_spelling() -> None:
-    """What is put under a key is found under it."""
+    """Keys are normalised: digests to hexadecimal, hosts to reversed labels without `www`."""
     assert takedown_key(takedown(TakedownKind.DIGEST, f"sha256:{BASE32}")) == f"sha256:{HEX}"
     assert takedown_key(takedown(TakedownKind.HOST, "www.example.org")) == "org,example"

@@ -114,11 +114,11 @@ def test_a_url_has_one_canonical_form(url: str | bytes, expected: str) -> None:
 @given(st.text(max_size=60) | st.binary(max_size=60))
 def test_whatever_is_asked_for_has_expressions(url: str | bytes) -> None:
     """Never an error, at most thirty, each of printable ASCII; escapes do not change them."""
-    found = url_expressions(url)
+    expressions = url_expressions(url)
 
-    assert 1 <= len(found) <= 30
-    assert all(0x20 < byte < 0x7F for each in found for byte in each)
-    assert len(set(found)) == len(found)
+    assert 1 <= len(expressions) <= 30
+    assert all(0x20 < byte < 0x7F for each in expressions for byte in each)
+    assert len(set(expressions)) == len(expressions)
 
 
 @given(st.text(st.characters(codec="ascii", exclude_characters="\t\r\n#% "), max_size=12))
@@ -216,7 +216,7 @@ def test_a_file_that_is_none_is_an_error(tmp_path: Path, content: bytes | None) 
 
 
 def about(name: str, effect: ListEffect = ListEffect.HOLD, *, days: int = 0) -> ThreatList:
-    """A list's row."""
+    """Return the row of a list that was added `days` after NOW."""
     return ThreatList(name, "", effect, "phishing", 0, NOW + timedelta(days=days))
 
 
@@ -270,7 +270,7 @@ def test_a_list_whose_file_is_gone_is_an_error(tmp_path: Path) -> None:
 
 
 def run(root: Path, *arguments: str, given: str | bytes = "") -> Result:
-    """`weboid scan lists` on the collection at `root`."""
+    """Run `weboid scan lists` on the collection at `root`, with `given` on standard input."""
     Layout(root).databases.mkdir(parents=True, exist_ok=True)
     Layout(root).marker.write_text("version = 1\n")
     command = ["scan", "lists", *arguments, "--collection", str(root)]
@@ -292,8 +292,8 @@ def test_a_list_is_added_checked_shown_and_removed(tmp_path: Path, form: str) ->
     removed = run(tmp_path, "rm", "bad")
 
     assert "Entries on the list bad: 1" in added.output
-    found = json.loads(bad.output)["urls"]
-    assert [[each["name"] for each in one["lists"]] for one in found] == [["bad"], []]
+    urls = json.loads(bad.output)["urls"]
+    assert [[each["name"] for each in one["lists"]] for one in urls] == [["bad"], []]
     assert (bad.return_value, good.return_value, removed.return_value) == (1, 0, 0)
     assert "on no list" in good.output
     assert json.loads(shown.output)["lists"][0]["reason"] == "why"
@@ -310,8 +310,8 @@ def test_lists_whose_files_have_changed_are_read_again(tmp_path: Path) -> None:
     file.write_text("evil.example\nworse.example\n")
     os.utime(file, (2**33, 2**33))
     assert "Entries on the list bad: 2" in run(root, "refresh").output
-    found = json.loads(run(root, "ls", "--json").output)["lists"][0]
-    assert (found["entries"], found["effect"], found["reason"]) == (2, "warn", "why")
+    threat_list = json.loads(run(root, "ls", "--json").output)["lists"][0]
+    assert (threat_list["entries"], threat_list["effect"], threat_list["reason"]) == (2, "warn", "why")
     file.unlink()
     failed = run(root, "refresh")
     assert (failed.return_value, "is unchanged" in failed.output) == (1, True)
@@ -333,11 +333,11 @@ def test_lists_are_read_again_and_again_until_it_is_stopped(tmp_path: Path) -> N
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     ) as process:
         assert process.stdout is not None
-        told = [process.stdout.readline() for _ in range(2)]
+        lines = [process.stdout.readline() for _ in range(2)]
         process.terminate()
         process.wait(120)
 
-    assert told == ["Entries on the list bad: 1.\n"] * 2
+    assert lines == ["Entries on the list bad: 1.\n"] * 2
 
 
 def test_a_dry_run_and_a_bad_file_change_nothing(tmp_path: Path) -> None:

@@ -62,11 +62,11 @@ def test_what_only_calls_itself_so_is_not_handed_out(
 
 @pytest.mark.parametrize("coding", ["", "gzip", "chunked"])
 @pytest.mark.parametrize(
-    ("asked", "first", "end"),
+    ("range_header", "first", "end"),
     [("bytes=0-0", 0, 1), ("bytes=5-9", 5, 10), ("bytes=2000-", 2_000, len(PDF)), ("bytes=-7", len(PDF) - 7, len(PDF))],
 )
 def test_a_range_is_the_same_however_the_body_is_stored(
-    archived: ReplayedCollection, site: str, asked: str, first: int, end: int, coding: str
+    archived: ReplayedCollection, site: str, range_header: str, first: int, end: int, coding: str
 ) -> None:
     """Ranges count decoded bytes, as the reader sees them."""
     body, headers = PDF, (("X", "y"),)
@@ -77,7 +77,7 @@ def test_a_range_is_the_same_however_the_body_is_stored(
         headers = (("Transfer-Encoding", "chunked"),)
     archived.builder.response(f"{site}/x", body, mime="application/pdf", headers=headers)
 
-    reply = archived.replay.get(f"/c/{TS}dl_/{site}/x", headers={"Range": asked})
+    reply = archived.replay.get(f"/c/{TS}dl_/{site}/x", headers={"Range": range_header})
 
     assert (reply.status, reply.body) == (206, PDF[first:end])
     assert reply["Content-Range"] == f"bytes {first}-{end - 1}/{len(PDF)}"

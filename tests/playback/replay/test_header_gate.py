@@ -38,22 +38,22 @@ DANGEROUS = [
 
 
 def ask(application: Callable[..., Iterable[bytes]], **environ: str) -> tuple[str, list[tuple[str, str]], bytes]:
-    """Status, headers and body that leave the gate."""
-    said: list[Any] = []
+    """Return status, headers and body that leave the gate."""
+    head: list[Any] = []
 
     def start(status: str, headers: list[tuple[str, str]], exc_info: object = None) -> Any:
-        said[:] = [status, headers]
+        head[:] = [status, headers]
 
     base = {
         "REQUEST_METHOD": "GET", "HTTP_HOST": "copies.example", "REQUEST_URI": "/x",
         "wsgi.errors": sys.stderr, "wsgi.input": io.BytesIO(),
     }  # fmt: skip
     body = b"".join(HeaderGate(application, POLICY)({**base, **environ}, start))
-    return said[0], said[1], body
+    return head[0], head[1], body
 
 
 def saying(status: str, *headers: tuple[str, str], body: bytes = b"x") -> Callable[..., Iterable[bytes]]:
-    """An application that says this."""
+    """Return a WSGI application that answers with this status, these headers and this body."""
 
     def application(environ: object, start: Callable[..., object]) -> list[bytes]:
         start(status, list(headers))
@@ -184,7 +184,7 @@ def test_another_host_reads_nothing(host: str) -> None:
 
 
 def test_the_application_sees_a_few_facts_of_a_request() -> None:
-    """What a client says about itself changes nothing (P-19)."""
+    """Of a client's headers only If-None-Match and Range reach the application (P-19)."""
     seen: dict[str, Any] = {}
 
     def application(environ: dict[str, Any], start: Callable[..., object]) -> list[bytes]:

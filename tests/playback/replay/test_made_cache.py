@@ -26,7 +26,7 @@ NOW = 1_800_000_000.0
 
 
 def cache_in(folder: Path, *, limit: int = 100_000, now: float = NOW) -> FileCache:
-    """A cache that sweeps at once, and never waits."""
+    """Return a cache that sweeps at once and fails the test when it would wait."""
 
     def refuse(seconds: float) -> None:
         raise AssertionError(f"It waited {seconds} s.")
@@ -84,7 +84,7 @@ def test_one_values_file_is_not_anothers(tmp_path: Path) -> None:
 
 
 def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
-    """What was read lately stays, up to nine tenths of the limit."""
+    """Recently read files stay, up to nine tenths of the limit."""
     for number in range(20):
         cache_in(tmp_path, limit=10**9, now=NOW + 100 * number).keep(f"{number:064x}", bytes(5_000))
     for number, path in enumerate(sorted(tmp_path.glob("??/*"))):

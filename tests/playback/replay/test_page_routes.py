@@ -54,7 +54,7 @@ def test_another_moment_leads_to_the_nearest_page(archived: ReplayedCollection, 
 
 
 def test_a_failed_page_is_never_the_copy(archived: ReplayedCollection, site: str) -> None:
-    """What a challenge or a block left behind is no copy of the page."""
+    """A failed visit, such as a challenge or a block, is not offered as the copy of the page."""
     archived.builder.page(f"{site}/", "<p>good</p>", at=NOW - timedelta(days=300))
     archived.builder.page(f"{site}/", "<p>challenge</p>", outcome=VisitOutcome.FAILED)
 
@@ -211,7 +211,7 @@ def test_a_pdf_is_handed_out_under_a_neutral_name(archived: ReplayedCollection, 
 
 
 def pdf_of(*pages: str) -> bytes:
-    """A PDF with a line of text on each page."""
+    """Return a PDF with a line of text on each page."""
     objects = ["<< /Type /Catalog /Pages 2 0 R >>", ""]
     kids = []
     for text in pages:
@@ -282,14 +282,14 @@ ENCRYPTED_PDF = pdf_of("secret words").replace(
 
 
 @pytest.mark.parametrize(
-    ("body", "told"), [(b"%PDF-1.7 broken", "damaged"), (ENCRYPTED_PDF, "encrypted")], ids=["broken", "encrypted"]
+    ("body", "reason"), [(b"%PDF-1.7 broken", "damaged"), (ENCRYPTED_PDF, "encrypted")], ids=["broken", "encrypted"]
 )
-def test_a_pdf_that_cannot_be_shown_says_so(archived: ReplayedCollection, site: str, body: bytes, told: str) -> None:
+def test_a_pdf_that_cannot_be_shown_says_so(archived: ReplayedCollection, site: str, body: bytes, reason: str) -> None:
     """The file itself is handed out all the same."""
     url = f"{site}/a.pdf"
     archived.builder.response(url, body, mime="application/pdf")
 
-    assert told in archived.replay.get(f"/c/{TS}/{url}").text
+    assert reason in archived.replay.get(f"/c/{TS}/{url}").text
     assert archived.replay.get(f"/c/{TS}im_/urn:pdfpage-1:{url}").status == 404
     assert archived.replay.get(f"/c/{TS}dl_/{url}").body == body
 

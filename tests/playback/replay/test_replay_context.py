@@ -14,27 +14,27 @@ class CountingStore:
 
     def __init__(self) -> None:
         self.current = 1
-        self.asked = 0
+        self.request_count = 0
         self.meanwhile: Callable[[], object] = lambda: None
 
     def version(self) -> int:
-        """The current one, as it was when it was asked."""
-        self.asked += 1
+        """Return the version as of the call; `meanwhile` runs after it was read."""
+        self.request_count += 1
         version = self.current
         self.meanwhile()
         return version
 
     def rows(self, query: str, values: object) -> list[Any]:
-        """Not asked here."""
+        """Refuse: these tests query no rows."""
         raise NotImplementedError
 
     def change(self, changes: Iterable[object]) -> None:
-        """One more version."""
+        """Increase the version by one."""
         del changes
         self.current += 1
 
     def close(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 @given(st.lists(st.sampled_from(["begin", "change", "ask"])))
@@ -61,7 +61,7 @@ def test_within_a_request_the_store_is_asked_once() -> None:
         asking.begin()
         assert {asking.version() for _ in range(9)} == {1}
 
-    assert store.asked == 3
+    assert store.request_count == 3
 
 
 def test_an_answer_that_is_late_counts_for_no_later_request() -> None:

@@ -46,7 +46,7 @@ ANSWER_HEADERS = {
 
 
 def check(headers: list[tuple[str, str]]) -> None:
-    """Every fixed header, exactly once and with its own value; no header that is on no list."""
+    """Assert that each fixed header occurs once with its own value, and that every other header is listed."""
     given = [(name.lower(), value) for name, value in headers]
     content_type = dict(given).get("content-type", "text/plain; charset=utf-8")
     expected = [(name.lower(), value) for name, value in fixed_headers(POLICY, content_type)]

@@ -33,7 +33,7 @@ TS = timestamp14(NOW)
 
 
 def encoded(kind: str) -> bytes:
-    """A small image of that kind."""
+    """Return a small image in that format of Pillow."""
     with io.BytesIO() as buffer:
         Image.new("RGB", (8, 8), "red").save(buffer, kind)
         return buffer.getvalue()
@@ -306,7 +306,7 @@ def test_a_row_that_points_elsewhere_shows_nothing(
 
 @pytest.mark.parametrize("coding", ["gzip", "x-gzip", "deflate", "raw deflate", "gzip, gzip"])
 def test_stored_codings_are_undone(archived: ReplayedCollection, site: str, coding: str) -> None:
-    """What a reader gets is the content, whatever its server did for the wire."""
+    """Readers get the decoded content, whatever Content-Encoding the server used."""
     body = {
         "gzip": gzip.compress(png()),
         "x-gzip": gzip.compress(png()),

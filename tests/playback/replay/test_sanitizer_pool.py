@@ -43,7 +43,7 @@ SITE = "https://load.example"
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplayProcess]:
-    """A replay of hostile captures, and of one image that everybody else wants."""
+    """Run a replay of hostile captures, and of one image that other clients request."""
     builder = CollectionBuilder(tmp_path_factory.mktemp("load") / "collection")
     with contextlib.closing(builder):
         builder.response(f"{SITE}/i.png", png(), mime="image/png")
@@ -108,7 +108,7 @@ def test_another_client_is_answered_while_hostile_pages_are_made(loaded: ReplayP
 
 @pytest.fixture(scope="module")
 def costly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplayProcess]:
-    """A replay of pages that are costly to make safe, and of ordinary ones."""
+    """Run a replay of pages that are expensive to sanitise, and of ordinary ones."""
     builder = CollectionBuilder(tmp_path_factory.mktemp("costly") / "collection")
     styled = "".join(f'<p style="width:calc({place}px + 1px);color:\\72 ed">x</p>' for place in range(1_500)).encode()
     styled += b"<p>words of a long page" * 20_000
@@ -159,7 +159,7 @@ def test_costly_pages_hold_up_no_other_pages_first_copy(costly: ReplayProcess) -
 
 @pytest.fixture
 def _many_files() -> Iterator[None]:
-    """This process may hold as many sockets as the test needs."""
+    """Raise this process's limit of open files to its maximum: the test needs many sockets."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     yield
@@ -278,12 +278,12 @@ def test_while_one_process_is_dead_the_other_answers_and_it_is_started_again(two
     assert len(before) == 2
 
     os.kill(min(before), signal.SIGKILL)
-    asked = 0
+    request_count = 0
     while len(after := _replays(root)) < 2 or min(before) in after:
-        asked += 1
+        request_count += 1
         assert fetch(two_workers.replay, f"/c/{TS}im_/{SITE}/i.png").body == png()
 
-    assert asked > 0
+    assert request_count > 0
     assert len(after - before) == 1
 
 
@@ -312,15 +312,15 @@ def test_what_one_process_made_the_other_finds_and_the_next_one_too(two_workers:
 
 
 def _replays(root: str) -> set[int]:
-    """The processes that replay the collection; not their makers."""
-    found = set()
+    """Return the process identifiers of the collection's replay, without its maker processes."""
+    pids = set()
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
             if entry.name.isdigit():
                 words = (entry / "cmdline").read_text().split("\0")
                 if root in words and "--listen-fd" in words:
-                    found.add(int(entry.name))
-    return found
+                    pids.add(int(entry.name))
+    return pids
 
 
 def _memory_kb(pid: int) -> int:

@@ -16,7 +16,7 @@ from playback.replay.replay_server import ReplayServer, call_on_eof
 def application_saying(
     types: list[str], headers: list[tuple[str, str]]
 ) -> Callable[[dict[str, Any], Callable[..., object]], Iterable[bytes]]:
-    """Answers as the address says."""
+    """Build an application that answers as the address says."""
 
     def application(environ: dict[str, Any], start: Callable[..., object]) -> Iterable[bytes]:
         _, _, status, number = environ["REQUEST_URI"].split("/")
@@ -30,11 +30,11 @@ def application_saying(
 
 def main() -> None:
     """Serve until stdin ends."""
-    said = json.loads(sys.stdin.readline())
+    settings = json.loads(sys.stdin.readline())
     server = ReplayServer(("127.0.0.1", 0))
     hosts = frozenset({f"127.0.0.1:{server.port}"})
-    headers = [(name, value) for name, value in said["headers"]]
-    server.answer_with(application_saying(said["types"], headers), Policy("http://front.test", hosts))
+    headers = [(name, value) for name, value in settings["headers"]]
+    server.answer_with(application_saying(settings["types"], headers), Policy("http://front.test", hosts))
     call_on_eof(sys.stdin.fileno(), server.stop)
     server.start()
     sys.stdout.write(json.dumps({"port": server.port}) + "\n")

@@ -26,9 +26,9 @@ def test_whole_hosts_are_told_where_a_setting_allows_it(tmp_path: Path) -> None:
     }
     inside = {"host": ["example,b)/", "example,b)/z"], "domain": ["example,b)/", "example,b,c)/"]}
     outside = {"host": ["example,b,c)/"], "domain": ["example,b-c)/", "example,bc)/", "example)/"]}
-    for match, found in keys.items():
-        assert all(found.low <= key < found.high for key in inside[match])
-        assert not any(found.low <= key < found.high for key in outside[match])
+    for match, key_range in keys.items():
+        assert all(key_range.low <= key < key_range.high for key in inside[match])
+        assert not any(key_range.low <= key < key_range.high for key in outside[match])
 
 
 def test_a_key_belongs_to_its_question(served: ServedCollection, site: str) -> None:

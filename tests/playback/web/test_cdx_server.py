@@ -28,18 +28,18 @@ ARCHIVE_NAMES = ["urlkey", "timestamp", "original", "mimetype", "statuscode", "d
 
 
 def ask(served: ServedCollection, path: str = "/cdx", **parameters: Any) -> StoredReply:
-    """The server's answer."""
+    """Query the CDX server; underscores at the end of parameter names are removed."""
     given = {name.rstrip("_"): value for name, value in parameters.items()}
     return served.get(f"{path}?{urlencode(given, doseq=True)}")
 
 
 def rows(reply: StoredReply) -> list[dict[str, str]]:
-    """The rows of an answer with JSON lines."""
+    """Return the rows of an answer in JSON Lines."""
     return [json.loads(line) for line in reply.text.splitlines()]
 
 
 def stamps(reply: StoredReply) -> list[str]:
-    """The timestamps of an answer in text."""
+    """Return the timestamps of an answer in plain text."""
     assert reply.status == 200, reply.text
     return [line.split(" ")[1] for line in reply.text.splitlines() if line]
 
@@ -74,18 +74,18 @@ print(json.dumps([dict(each) for each in source.load_index(query.params)]))
         [PYWB_PYTHON, "-c", program, f"cdx+{served.front}/cdx", f"{site}/a?b=1&c=2", times[4]],
         capture_output=True, text=True, check=True, cwd=ROOT, timeout=120,
     )  # fmt: skip
-    found = json.loads(done.stdout)
+    captures = json.loads(done.stdout)
 
-    assert [each["timestamp"] for each in found][:3] == [times[4], times[3], times[5]]
-    assert sorted(each["timestamp"] for each in found) == times
-    assert {each["url"] for each in found} == {f"{site}/a?b=1&c=2"}
-    assert found[1]["status"] == "404"
-    assert found[0]["load_url"] == f"{served.front}/{times[4]}id_/{site}/a?b=1&c=2"
+    assert [each["timestamp"] for each in captures][:3] == [times[4], times[3], times[5]]
+    assert sorted(each["timestamp"] for each in captures) == times
+    assert {each["url"] for each in captures} == {f"{site}/a?b=1&c=2"}
+    assert captures[1]["status"] == "404"
+    assert captures[0]["load_url"] == f"{served.front}/{times[4]}id_/{site}/a?b=1&c=2"
 
 
 @pytest.fixture
 def toolkit(served: ServedCollection, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """cdx-toolkit, which otherwise waits for three seconds between any two questions."""
+    """Yield a factory of cdx-toolkit fetchers without their wait of three seconds between requests."""
     monkeypatch.setitem(myrequests.retry_info["default"], "minimum_interval", 0.0)
     yield lambda path="/cdx": cdx_toolkit.CDXFetcher(source=f"{served.front}{path}")
     for name in list(myrequests.retry_info):
@@ -104,8 +104,8 @@ def test_cdx_toolkit_reads_our_index(served: ServedCollection, site: str, toolki
     assert [each["timestamp"] for each in client.get(url)] == times
     assert [each["timestamp"] for each in client.get(url, limit=3)] == times[:3]
     assert [each["timestamp"] for each in client.get(url, from_ts=times[2], to=times[4])] == times[2:5]
-    found = client.get(url, filter=["status:404" if path == "/cdx" else "statuscode:404"])
-    assert [(each["timestamp"], each["status"]) for each in found] == [(times[3], "404")]
+    captures = client.get(url, filter=["status:404" if path == "/cdx" else "statuscode:404"])
+    assert [(each["timestamp"], each["status"]) for each in captures] == [(times[3], "404")]
     paged = client.iter(url, pageSize=4)
     assert [each["timestamp"] for each in paged] == times
     assert {each["url"] for each in client.iter(f"{site}/a*")} == {url, f"{site}/a/deeper"}
@@ -125,12 +125,12 @@ def test_the_wayback_client_reads_our_index(
     session = wayback.WaybackSession(search_calls_per_second=0, retries=0)
 
     with wayback.WaybackClient(session) as client:
-        found: list[Any] = []
+        captures: list[Any] = []
         for limit in (3, 1000):
-            found = list(client.search(url, limit=limit))
-            assert [timestamp14(each.timestamp) for each in found] == times
-        assert [each.statuscode for each in found].count(404) == 1
-        assert {each.original for each in found} == {url}
+            captures = list(client.search(url, limit=limit))
+            assert [timestamp14(each.timestamp) for each in captures] == times
+        assert [each.statuscode for each in captures].count(404) == 1
+        assert {each.original for each in captures} == {url}
         several = client.search(url, from_date=NOW + timedelta(days=5), filter_field="statuscode:2..", limit=2)
         assert [timestamp14(each.timestamp) for each in several] == times[5:]
         last = client.search(url, limit=-2)
@@ -176,9 +176,9 @@ def test_rows_come_in_the_archives_form(served: ServedCollection, site: str) -> 
     url = f"{site}/a?b=1&c=2"
 
     reply = ask(served, "/cdx/search/cdx", url=url, output="json", limit=2, showResumeKey="true")
-    names, *found, gap, (key,) = json.loads(reply.text)
+    names, *capture_rows, gap, (key,) = json.loads(reply.text)
     assert (reply["Content-Type"], names, gap) == ("application/json", ARCHIVE_NAMES, [])
-    assert [each[1] for each in found] == times[:2]
+    assert [each[1] for each in capture_rows] == times[:2]
     more = ask(served, "/cdx/search/cdx", url=url, output="json", resumeKey=key)
     assert [each[1] for each in json.loads(more.text)[1:]] == times[2:]
     nothing = ask(served, "/cdx/search/cdx", url="never.example", output="json")
@@ -195,9 +195,9 @@ def test_nothing_tells_where_a_record_lies(served: ServedCollection, site: str, 
     url = f"{site}/a?b=1&c=2"
     fields = "filename,offset,source,orig.filename,page_id,id,number,position,url"
 
-    told = ask(served, path, url=url, output=output, fl=fields).text + ask(served, path, url=url, output=output).text
-    assert ".warc" not in told
-    assert str(served.builder.layout.root) not in told
+    text = ask(served, path, url=url, output=output, fl=fields).text + ask(served, path, url=url, output=output).text
+    assert ".warc" not in text
+    assert str(served.builder.layout.root) not in text
     for name in ("filename", "offset"):
         assert ask(served, path, url=url, output=output, filter=f"~{name}:.*").status == 400
     assert ask(served, path, url=url, output=output, filter="~.*warc.*").text.strip() in {
@@ -269,13 +269,13 @@ def test_prefixes_stop_where_they_should(served: ServedCollection, site: str, ma
     assert len(everything) == 11
     assert listed(sort="reverse") == everything[::-1]
     assert [line for page in range(4) for line in listed(page=page, pageSize=3)] == everything
-    found: list[str] = []
+    all_lines: list[str] = []
     key = ""
-    while key or not found:
+    while key or not all_lines:
         lines = listed(limit=4, showResumeKey="true", resumeKey=key)
         key = lines[-1] if "" in lines else ""
-        found += lines[:-2] if key else lines
-    assert found == everything
+        all_lines += lines[:-2] if key else lines
+    assert all_lines == everything
     assert len(ask(served, url=f"{site}/a/", matchType="prefix").text.splitlines()) == 1
 
 
@@ -343,24 +343,24 @@ def test_an_answer_that_ends_early_says_where_to_go_on(
     """By a key for who asked for one, by a link for everybody; nothing is told twice or left out."""
     monkeypatch.setattr(cdx_query, "MOST_ROWS", 4)
     times = captured(served, site)
-    found: list[str] = []
+    timestamps: list[str] = []
     target = f"/cdx?{urlencode({'url': f'{site}/a?b=1&c=2'})}"
     while target:
         reply = served.get(target)
-        found += stamps(reply)
+        timestamps += stamps(reply)
         link = dict(reply.headers).get("link", "")
         target = link.partition(">")[0].removeprefix(f"<{served.front}")
-    assert found == times
+    assert timestamps == times
 
-    asked = {"url": f"{site}/a?b=1&c=2", "showResumeKey": "true"}
-    *lines, gap, key = ask(served, **asked).text.splitlines()
+    parameters = {"url": f"{site}/a?b=1&c=2", "showResumeKey": "true"}
+    *lines, gap, key = ask(served, **parameters).text.splitlines()
     assert ([line.split(" ")[1] for line in lines], gap) == (times[:4], "")
-    *lines, gap, key = ask(served, **asked, resumeKey=key).text.splitlines()
+    *lines, gap, key = ask(served, **parameters, resumeKey=key).text.splitlines()
     assert [line.split(" ")[1] for line in lines] == times[4:8]
 
 
 def test_time_is_bounded(served: ServedCollection, site: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who asked for a key gets one; who did not gets an error rather than a part of the truth."""
+    """Past the limit, requests for a resume key get one; others get an error rather than a partial list."""
     monkeypatch.setattr("playback.web.cdx_server.ANSWER_LIMIT_S", -1.0)
     captured(served, site)
 
@@ -386,9 +386,9 @@ def test_a_large_prefix_is_read_a_chunk_at_a_time(
     original = CaptureQueries.of_range
 
     def counted(self: Any, keys: KeyRange, **rest: Any) -> Any:
-        found = original(self, keys, **rest)
-        questions.append(len(found))
-        return found
+        capture_rows = original(self, keys, **rest)
+        questions.append(len(capture_rows))
+        return capture_rows
 
     monkeypatch.setattr(CaptureQueries, "of_range", counted)
     assert len(stamps(ask(served, url=f"{site}/p*", limit=7))) == 7
@@ -399,7 +399,7 @@ def test_a_large_prefix_is_read_a_chunk_at_a_time(
 
 
 def test_take_downs_hold_in_lists_of_captures(served: ServedCollection, site: str) -> None:
-    """What is hidden is not listed, neither by URL nor by prefix; what is blocked still is."""
+    """Hidden captures are listed neither by URL nor by prefix; blocked ones still are."""
     for name in ("shown", "hidden", "blocked"):
         served.builder.response(f"{site}/{name}", name.encode())
     with closing(open_decisions(served.builder.layout)) as store:

@@ -87,7 +87,7 @@ def test_a_template_has_just_its_own_parameters(title: str, author: str) -> None
 @example("https://example.org/a|b}}{{c]d[e\"f'g")
 @example("https://example.org/__NOTOC__~~~~")
 def test_a_url_is_taken_whole_by_mediawiki(url: str) -> None:
-    """What would end it is percent-encoded; decoded it is the same."""
+    """Characters that would end the URL are percent-encoded; decoded it is the same."""
     text = wiki_url(url)
 
     assert not re.search(r"[\[\]{}|<>\"'\s]|~~~|__|[^\x21-\x7e]", text)
@@ -97,12 +97,12 @@ def test_a_url_is_taken_whole_by_mediawiki(url: str) -> None:
 @given(_nasty, _urls)
 def test_a_robust_link_is_one_element_with_four_attributes(title: str, url: str) -> None:
     """Read by an HTML parser it says what went in (Robust Links 1.0)."""
-    found: list[tuple[str, dict[str, str | None]]] = []
+    elements: list[tuple[str, dict[str, str | None]]] = []
     words: list[str] = []
 
     class Reading(HTMLParser):
         def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-            found.append((tag, dict(attrs)))
+            elements.append((tag, dict(attrs)))
 
         def handle_data(self, data: str) -> None:
             words.append(data)
@@ -110,7 +110,7 @@ def test_a_robust_link_is_one_element_with_four_attributes(title: str, url: str)
     reading = Reading()
     reading.feed(robust_link(replace(SOURCE, title=title, url=url)))
     reading.close()
-    ((tag, attributes),) = found
+    ((tag, attributes),) = elements
 
     assert tag == "a"
     assert set(attributes) == {
@@ -144,5 +144,5 @@ def test_a_page_that_says_nothing_of_itself_is_cited_by_its_address() -> None:
 
 
 def _seen(text: str) -> str:
-    """The text as the citation shows it: controls are spaces, broken surrogates a mark."""
+    """Return the text as the citation shows it: controls are spaces, lone surrogates are U+FFFD."""
     return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", " ", re.sub(r"[\ud800-\udfff]", "\ufffd", text))

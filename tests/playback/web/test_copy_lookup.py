@@ -35,12 +35,12 @@ Both = tuple[Callable[[], Writer], IndexDatabase]
 
 
 def offers(database: IndexDatabase, *urls: str) -> list[CopyOffer | None]:
-    """What there is for the URLs."""
+    """Return the offered copy of each URL; None where there is none."""
     return CopyLookup(database, PageStore(database)).of([UrlSpellings.of(url) for url in urls])
 
 
 def offered(database: IndexDatabase, *urls: str) -> list[str | None]:
-    """The identifiers of the pages that are offered."""
+    """Return the page identifier of each URL's offered copy; None where there is none."""
     return [each.page.page_id if each and each.page else None for each in offers(database, *urls)]
 
 
@@ -62,8 +62,8 @@ def test_the_newest_good_capture_is_offered_for_each(both: Both) -> None:
     writer.add_page(page("b", b, page_class=GOOD))
     writer.add_page(page("other case", "https://a.example/X", second=99, page_class=GOOD))
 
-    asked = (c, "https://b.example/y", a, b, a, "https://a.example/X")
-    assert offered(database, *asked) == [None, "b", "a new", "b", "a new", "other case"]
+    urls = (c, "https://b.example/y", a, b, a, "https://a.example/X")
+    assert offered(database, *urls) == [None, "b", "a new", "b", "a new", "other case"]
 
 
 def test_urls_that_share_their_first_characters_are_kept_apart(both: Both) -> None:
@@ -126,10 +126,10 @@ def test_captures_from_a_moment_on_do_not_count(both: Both) -> None:
     for url in (a, b):
         writer.add_page(page(f"{url} before", url, second=-9, page_class=GOOD))
         writer.add_page(page(f"{url} after", url, second=9, page_class=GOOD))
-    asked = [UrlSpellings.of(a), UrlSpellings.of(b)]
-    found = CopyLookup(database, PageStore(database)).of(asked, {a: unix_milliseconds(NOW)})
+    spellings = [UrlSpellings.of(a), UrlSpellings.of(b)]
+    copies = CopyLookup(database, PageStore(database)).of(spellings, {a: unix_milliseconds(NOW)})
 
-    assert [each.page.page_id for each in found if each and each.page] == [f"{a} before", f"{b} after"]
+    assert [each.page.page_id for each in copies if each and each.page] == [f"{a} before", f"{b} after"]
 
 
 def test_a_thousand_urls_are_two_questions(both: Both) -> None:
@@ -139,19 +139,19 @@ def test_a_thousand_urls_are_two_questions(both: Both) -> None:
     urls = [f"https://a.example/{number}" for number in range(1_000)]
     for number in range(0, 1_000, 100):
         writer.add_page(page(f"{number}", urls[number], page_class=GOOD))
-    asked: list[str] = []
+    queries: list[str] = []
     rows = database.rows
 
     def counted(query: str, values: object) -> object:
         if '"asked"' in json.dumps(list(values)):  # type: ignore[call-overload]
-            asked.append(query)
+            queries.append(query)
         return rows(query, values)  # type: ignore[arg-type]
 
     database.rows = counted  # type: ignore[method-assign,assignment]
-    found = offered(database, *urls)
+    page_ids = offered(database, *urls)
 
-    assert [each for each in found if each] == [f"{number}" for number in range(0, 1_000, 100)]
-    assert len(asked) == 2
+    assert [each for each in page_ids if each] == [f"{number}" for number in range(0, 1_000, 100)]
+    assert len(queries) == 2
 
 
 def test_the_moment_of_the_page_is_that_of_the_capture(both: Both) -> None:

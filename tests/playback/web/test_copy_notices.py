@@ -16,11 +16,11 @@ TS = timestamp14(NOW)
 YEARS = timedelta(days=5 * 365)
 
 
-def told(served: ServedCollection, url: str) -> str:
-    """What the reader page says of a copy's skew, without its mark-up."""
+def skew_text(served: ServedCollection, url: str) -> str:
+    """Return the reader page's text about a copy's skew, without its mark-up; empty without one."""
     text = served.get(f"/page/{TS}/{url}").text
-    found = re.search(r'<p class="facts skew">(.*?)</p>', text, re.DOTALL)
-    return " ".join(re.sub(r"<[^>]+>", "", found[1]).split()) if found else ""
+    match = re.search(r'<p class="facts skew">(.*?)</p>', text, re.DOTALL)
+    return " ".join(re.sub(r"<[^>]+>", "", match[1]).split()) if match else ""
 
 
 @pytest.mark.parametrize("days", [-YEARS.days, YEARS.days, 31, -31])
@@ -47,7 +47,7 @@ def test_what_was_captured_years_away_is_not_shown(served: ServedCollection, sit
         assert b"evil()" not in reply.body
     copy = fetch(served.replay, f"/c/{TS}/{site}/").text
     assert "evil.js" not in copy
-    assert told(served, f"{site}/") == ""
+    assert skew_text(served, f"{site}/") == ""
 
 
 def test_the_window_is_a_setting(collection: CollectionBuilder) -> None:
@@ -70,7 +70,7 @@ def test_a_copys_own_parts_have_no_skew(served: ServedCollection, site: str) -> 
 
     (listed,) = json.loads(served.get(f"/api/pages?q={site}").text)["pages"]
     assert listed["skew"] == {"shown": 2, "other": 0, "earlier": 0, "later": 0}
-    assert told(served, f"{site}/") == ""
+    assert skew_text(served, f"{site}/") == ""
 
 
 def test_a_readers_page_tells_how_far_parts_are_away(served: ServedCollection, site: str) -> None:
@@ -97,7 +97,7 @@ def test_a_readers_page_tells_how_far_parts_are_away(served: ServedCollection, s
     skew = listed["skew"]
     assert (skew["earlier"], skew["later"]) == (5 * 3_600, 3 * 86_400)
     assert skew["other"] == skew["shown"] - 2
-    assert told(served, f"{site}/") == (
+    assert skew_text(served, f"{site}/") == (
         "Parts of this copy were captured at other times: up to 5 hours earlier and 3 days later."
         f" {skew['other']} of {skew['shown']}"
     )
@@ -113,12 +113,12 @@ def test_a_distance_is_said_as_people_say_it(served: ServedCollection, site: str
     at = NOW + timedelta(seconds=seconds)
     served.builder.response(f"{site}/a.png", png(), mime="image/png", at=at)
 
-    assert told(served, f"{site}/") == (f"Parts of this copy were captured up to {expected}. 1 of 1")
+    assert skew_text(served, f"{site}/") == (f"Parts of this copy were captured up to {expected}. 1 of 1")
 
 
 @pytest.mark.parametrize("seconds", [1, 59, -150, 3_599])
 def test_what_lies_less_than_an_hour_away_is_the_same_moment(served: ServedCollection, site: str, seconds: int) -> None:
-    """What another visit of the same crawl fetched is told in JSON, and troubles no reader."""
+    """Parts from another visit of the same crawl have their skew (in s) in the JSON, not on the reader page."""
     served.builder.page(f"{site}/", "<img src=/a.png>")
     at = NOW + timedelta(seconds=seconds)
     served.builder.response(f"{site}/a.png", png(), mime="image/png", at=at)

@@ -21,9 +21,9 @@ _PLACE = re.compile(r"%\((\w+)\)s")
 
 
 def forms(message: Message) -> list[str]:
-    """A message's translations."""
-    found = message.string if isinstance(message.string, list | tuple) else [message.string]
-    return [each or "" for each in found]
+    """Return a message's translations, one for each plural form."""
+    translations = message.string if isinstance(message.string, list | tuple) else [message.string]
+    return [each or "" for each in translations]
 
 
 @pytest.mark.parametrize("language", OTHERS)
@@ -80,7 +80,7 @@ def test_no_header_is_too_odd(accepted: str) -> None:
 
 @given(st.binary(max_size=40))
 def test_a_prefix_is_taken_off_once_or_not_at_all(path: bytes) -> None:
-    """What is left is a path, and with its prefix the same as before."""
+    """The rest is a path, and with its prefix it is the path of before."""
     language, rest = split_prefix(b"/" + path)
 
     assert rest.startswith(b"/")

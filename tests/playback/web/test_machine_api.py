@@ -31,7 +31,7 @@ LATER = [NOW + timedelta(days=30 * n) for n in range(4)]
 
 
 def captured(served: ServedCollection, url: str, days: tuple[int, ...] = (0, 30, 60, 90)) -> list[str]:
-    """The URI-Ms of copies that are made now, so many days after NOW."""
+    """Add a copy for each of `days`, counted from NOW; return their URI-Ms."""
     addresses = []
     for day in days:
         at = NOW + timedelta(days=day)
@@ -45,17 +45,17 @@ def http_date(at: datetime) -> str:
 
 
 def links_of(text: str) -> dict[str, list[tuple[str, dict[str, str]]]]:
-    """Links by relation, each with its other parameters; a link with two relations is under both."""
-    found: dict[str, list[tuple[str, dict[str, str]]]] = {}
+    """Return the links by relation, each with its other parameters; one with two relations is under both."""
+    links_by_relation: dict[str, list[tuple[str, dict[str, str]]]] = {}
     for target, rest in re.findall(r'<([^>]*)>((?:; [a-z]+="[^"]*")*)', text):
         parameters = dict(re.findall(r'([a-z]+)="([^"]*)"', rest))
         for relation in parameters.pop("rel").split():
-            found.setdefault(relation, []).append((target, parameters))
-    return found
+            links_by_relation.setdefault(relation, []).append((target, parameters))
+    return links_by_relation
 
 
-def asked(served: ServedCollection, url: str, accept: str | None = None) -> StoredReply:
-    """The TimeGate's answer."""
+def timegate(served: ServedCollection, url: str, accept: str | None = None) -> StoredReply:
+    """Request the TimeGate; `accept` is the Accept-Datetime header."""
     headers = {} if accept is None else {"Accept-Datetime": accept}
     return served.get(f"/timegate/{url}", headers=headers)
 
@@ -70,7 +70,7 @@ def test_the_timegate_leads_to_the_memento_nearest_in_time(
     """302 with Vary and all links; before the first it is the first, after the last the last."""
     mementos = captured(served, f"{site}/a?b=1,2;c")
 
-    reply = asked(served, f"{site}/a?b=1,2;c", http_date(NOW + timedelta(days=days)))
+    reply = timegate(served, f"{site}/a?b=1,2;c", http_date(NOW + timedelta(days=days)))
 
     assert (reply.status, reply["Location"]) == (302, mementos[expected])
     assert reply["Vary"] == "accept-datetime"
@@ -94,7 +94,7 @@ def test_without_a_date_the_newest_is_meant(served: ServedCollection, site: str)
     """RFC 7089, 4.2.1."""
     mementos = captured(served, f"{site}/")
 
-    assert asked(served, f"{site}/")["Location"] == mementos[-1]
+    assert timegate(served, f"{site}/")["Location"] == mementos[-1]
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_date_that_cannot_be_read_is_400(served: ServedCollection, site: str, 
     """RFC 7089, 4.5.3; the answer says how it should look, and where the TimeMap is."""
     captured(served, f"{site}/")
 
-    reply = asked(served, f"{site}/", date)
+    reply = timegate(served, f"{site}/", date)
 
     assert reply.status == 400
     assert reply["Vary"] == "accept-datetime"
@@ -141,7 +141,7 @@ def test_dates_are_read_as_they_are_written(at: datetime) -> None:
 
 def test_what_was_never_captured_has_no_timegate(served: ServedCollection) -> None:
     """404, with the original and where to ask again (RFC 7089, 4.5.5)."""
-    reply = asked(served, "https://never.example/x")
+    reply = timegate(served, "https://never.example/x")
 
     assert reply.status == 404
     assert links_of(reply["Link"])["original"] == [("https://never.example/x", {})]
@@ -166,7 +166,7 @@ def test_only_what_is_offered_is_a_memento(served: ServedCollection, site: str) 
     listed = links_of(served.get(f"/timemap/link/{url}").text)["memento"]
     assert [address for address, _ in listed] == mementos
     for day in (10, 20, 30, 40):
-        location = asked(served, url, http_date(NOW + day * days))["Location"]
+        location = timegate(served, url, http_date(NOW + day * days))["Location"]
         assert location == mementos[0]
         reply = served.get(f"/page/{timestamp14(NOW + day * days)}/{url}")
         assert not [name for name, _ in reply.headers if name.lower() == "memento-datetime"]
@@ -202,7 +202,7 @@ def test_http_and_https_are_one_page_but_other_equals_are_not(served: ServedColl
 
 
 def test_take_downs_hide_mementos_or_leave_them_listed(served: ServedCollection, site: str) -> None:
-    """What is hidden is nowhere; what is blocked is listed, and its address says 451."""
+    """Hidden mementos are listed nowhere; blocked ones are listed, and their address answers 451."""
     url = f"{site}/"
     first, second, third = captured(served, url, (0, 30, 60))
     decide(served.builder.layout, url, timestamp14(LATER[1]), hide=True)
@@ -211,8 +211,8 @@ def test_take_downs_hide_mementos_or_leave_them_listed(served: ServedCollection,
     for form in ("link", "json", "cdxj"):
         text = served.get(f"/timemap/{form}/{url}").text
         assert (first in text, second in text, third in text) == (True, False, True)
-    assert asked(served, url, http_date(LATER[1]))["Location"] != second
-    assert second not in asked(served, url, http_date(LATER[0]))["Link"]
+    assert timegate(served, url, http_date(LATER[1]))["Location"] != second
+    assert second not in timegate(served, url, http_date(LATER[0]))["Link"]
     assert second not in fetch(served.replay, f"/c/{TS}/{url}")["Link"]
     assert second not in served.get(f"/page/{TS}/{url}")["Link"]
     assert fetch(served.replay, f"/c/{timestamp14(LATER[2])}/{url}").status == 451
@@ -240,12 +240,12 @@ def test_a_timemap_lists_every_memento_in_three_forms(served: ServedCollection, 
     assert (links["first"], links["last"]) == (listed[:1], listed[-1:])
 
     reply = served.get(f"/timemap/json/{url}")
-    told = json.loads(reply.text)
+    timemap = json.loads(reply.text)
     assert reply["Content-Type"] == "application/json"
-    assert told["original_uri"] == original
-    assert [each["uri"] for each in told["mementos"]["list"]] == mementos
-    assert told["mementos"]["first"] == {"datetime": "2026-03-01T12:00:00Z", "uri": mementos[0]}
-    assert told["timemap_uri"]["link_format"] == f"{served.front}/timemap/link/{url}"
+    assert timemap["original_uri"] == original
+    assert [each["uri"] for each in timemap["mementos"]["list"]] == mementos
+    assert timemap["mementos"]["first"] == {"datetime": "2026-03-01T12:00:00Z", "uri": mementos[0]}
+    assert timemap["timemap_uri"]["link_format"] == f"{served.front}/timemap/link/{url}"
 
     reply = served.get(f"/timemap/cdxj/{url}")
     assert reply["Content-Type"] == "application/cdxj+ors"
@@ -281,8 +281,8 @@ def test_a_long_list_comes_in_pages_and_an_index(
     ]  # fmt: skip
     assert [(page["self"][0][1]["from"], page["self"][0][1]["until"]) for page in pages] == spans
     assert served.get(f"/timemap/link/4/{url}").status == 404
-    told = json.loads(served.get(f"/timemap/json/{url}").text)
-    assert [each["uri"] for each in told["timemap_index"]] == [
+    timemap = json.loads(served.get(f"/timemap/json/{url}").text)
+    assert [each["uri"] for each in timemap["timemap_index"]] == [
         f"{served.front}/timemap/json/{number}/{url}" for number in (1, 2, 3)
     ]
     assert json.loads(served.get(f"/timemap/json/2/{url}").text)["pages"] == {
@@ -362,11 +362,11 @@ def test_images_ask_for_no_neighbours(served: ServedCollection, site: str) -> No
 
 @pytest.mark.parametrize("length", [500, 2_000, 8_000])
 def test_links_of_long_urls_still_fit_into_a_head(served: ServedCollection, site: str, length: int) -> None:
-    """What is needed is said; neighbours only where there is room for them."""
+    """The Link header has the required relations; neighbours are added only where there is room for them."""
     url = f"{site}/{'x' * length}"
     captured(served, url)
 
-    for reply in (fetch(served.replay, f"/c/{TS}/{url}"), asked(served, url)):
+    for reply in (fetch(served.replay, f"/c/{TS}/{url}"), timegate(served, url)):
         links = links_of(reply["Link"])
         assert {"original", "timegate", "timemap"} <= set(links)
         assert ("memento" in links) == (length == 500)
@@ -398,7 +398,7 @@ KNOWN = {"original", "timegate", "self", "first", "last", "memento", "timemap"}
 
 @pytest.fixture
 def client(served: ServedCollection) -> MementoClient:
-    """The Memento client of Old Dominion and Los Alamos, asking our TimeGate."""
+    """Return the Memento client of Old Dominion and Los Alamos, set to our TimeGate."""
     return MementoClient(timegate_uri=f"{served.front}/timegate/", check_native_timegate=False)
 
 
@@ -419,16 +419,16 @@ def test_a_memento_client_finds_its_way(served: ServedCollection, site: str, cli
         accept_datetime=http_date(LATER[1] + timedelta(days=2)),
         follow_redirects=True,
     )
-    found = client.get_memento_info(
+    memento_by_role = client.get_memento_info(
         original, (LATER[1] + timedelta(days=2)).replace(tzinfo=None),
         req_uri_response=response, tg_response=response,
     )["mementos"]  # fmt: skip
 
-    assert found["closest"]["uri"] == [mementos[1]]
-    assert found["closest"]["http_status_code"] == 200
-    assert found["closest"]["datetime"] == LATER[1].replace(tzinfo=None, microsecond=0)
+    assert memento_by_role["closest"]["uri"] == [mementos[1]]
+    assert memento_by_role["closest"]["http_status_code"] == 200
+    assert memento_by_role["closest"]["datetime"] == LATER[1].replace(tzinfo=None, microsecond=0)
     for role, place in (("first", 0), ("prev", 0), ("next", 2), ("last", 3)):
-        assert found[role]["uri"] == [mementos[place]]
+        assert memento_by_role[role]["uri"] == [mementos[place]]
 
 
 def test_a_memento_client_knows_what_is_what(served: ServedCollection, site: str) -> None:

@@ -55,7 +55,7 @@ SEEN = {
 
 @pytest.fixture(scope="module")
 def reading(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
-    """A collection with one of each sort of page."""
+    """Serve a collection with one of each sort of page."""
     builder = CollectionBuilder(tmp_path_factory.mktemp("access") / "collection")
     text = "A story\nof a dark night\n" + "\n".join(f"line {n}" for n in range(20))
     for days, words in ((0, text), (40, text.replace("dark", "stormy") + "\nnew")):
@@ -80,17 +80,17 @@ async def test_axe_finds_nothing_serious(
     size: tuple[int, int], dark: bool, reading: ServedCollection, screen: BrowserScreen
 ) -> None:
     """Names, contrast, landmarks and order of every sort of page, in both languages."""
-    found = {}
+    findings = {}
     for name in SEEN[size[0], dark]:
         address = PAGES[name]
         await screen.open(reading.front + ("/de" if dark else "") + address, size=size, dark=dark)
-        found[name] = await screen.findings()
+        findings[name] = await screen.findings()
         # Nothing is wider than the window: nobody scrolls sideways to read.
         wide = await screen.value("document.documentElement.scrollWidth - innerWidth")
         if wide > 0:
-            found[name].append(f"wider by {wide}")
+            findings[name].append(f"wider by {wide}")
 
-    assert {name: each for name, each in found.items() if each} == {}
+    assert {name: each for name, each in findings.items() if each} == {}
 
 
 async def test_a_keyboard_reaches_everything_in_order(reading: ServedCollection, screen: BrowserScreen) -> None:
@@ -194,15 +194,15 @@ async def test_the_banner_is_one_line_on_a_desktop_and_two_on_a_phone(
 
 
 async def test_paper_tells_address_and_date(reading: ServedCollection, screen: BrowserScreen) -> None:
-    """What is printed can be found again: whole URL, its own address, the day."""
+    """A printed copy can be found again: it has the whole URL, its own address and the date."""
     await screen.open(reading.front + PAGES["page"])
     await screen.send("Emulation.setEmulatedMedia", media="print")
-    said = await screen.value("document.querySelector('.banner').innerText")
+    banner_text = await screen.value("document.querySelector('.banner').innerText")
 
-    assert re.search(rf"{re.escape(SITE)}/story", said)
-    assert reading.front + PAGES["page"] in said
-    assert "1 March 2026" in said
-    assert "Screenshot" not in said
+    assert re.search(rf"{re.escape(SITE)}/story", banner_text)
+    assert reading.front + PAGES["page"] in banner_text
+    assert "1 March 2026" in banner_text
+    assert "Screenshot" not in banner_text
 
 
 async def test_a_phone_shows_the_picture_above_the_copy(reading: ServedCollection, screen: BrowserScreen) -> None:

@@ -86,17 +86,17 @@ RELATIONS = {"original", "timegate", "timemap", "memento", "first", "last", "pre
 
 
 def golden(status: int, content_type: str) -> dict[str, str]:
-    """The fixed headers of such a response."""
-    found = dict(GOLDEN)
+    """Return the fixed headers of a response with this status and content type."""
+    headers = dict(GOLDEN)
     if content_type == HTML:
-        found["Content-Security-Policy"] = HTML_POLICY
+        headers["Content-Security-Policy"] = HTML_POLICY
     if content_type == CSS or content_type.startswith("image/") or content_type.endswith("=part"):
-        found["Cross-Origin-Resource-Policy"] = "cross-origin"
+        headers["Cross-Origin-Resource-Policy"] = "cross-origin"
     if content_type == MASK:
-        found["Access-Control-Allow-Origin"] = "*"
+        headers["Access-Control-Allow-Origin"] = "*"
     if status != 304:
-        found["Content-Type"] = content_type
-    return found
+        headers["Content-Type"] = content_type
+    return headers
 
 
 def check(reply: StoredReply, content_type: str | None = None) -> None:
@@ -124,7 +124,7 @@ def check(reply: StoredReply, content_type: str | None = None) -> None:
 
 @pytest.fixture(scope="module")
 def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplayProcess]:
-    """Captures of every kind, whose records say everything that is dangerous."""
+    """Build captures of every kind, whose records hold every hostile text."""
     builder = CollectionBuilder(tmp_path_factory.mktemp("matrix") / "collection")
     evil = (*DANGEROUS, ("X-Split", "a\r\nSet-Cookie: injected=1"), ("ETag", '"a"\r\nX-Injected: 1'))
     evil = tuple(each for each in evil if each[0] not in ("Transfer-Encoding", "Content-Encoding", "Content-Length"))
@@ -165,22 +165,22 @@ def test_every_route_modifier_status_and_type_has_the_golden_headers(
     """On one kept-alive connection, so that no response's end is another's beginning either."""
     host = replay.origin.removeprefix("http://")
     targets = [f"/c/{TS}{modifier}/{urn}{SITE}/{name}" for urn in ADDRESSES for name in NAMES]
-    asked = [f"{method} {target} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode() for target in targets]
+    requests = [f"{method} {target} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode() for target in targets]
 
-    found = _all(replay.origin, asked, method)
+    parsed_replies = _all(replay.origin, requests, method)
 
-    assert len(found) == len(targets)
-    for reply in found:
+    assert len(parsed_replies) == len(targets)
+    for reply in parsed_replies:
         check(reply)
     if modifier in FOREIGN:
-        assert {reply.status for reply in found} == {404}
+        assert {reply.status for reply in parsed_replies} == {404}
     if method == "GET":
-        assert not any(b"<script" in reply.body for reply in found)
+        assert not any(b"<script" in reply.body for reply in parsed_replies)
 
 
-def _all(origin: str, asked: list[bytes], method: str) -> list[StoredReply]:
-    """The replies to requests that are sent all at once."""
-    received = exchange(origin, b"".join(asked))
+def _all(origin: str, requests: list[bytes], method: str) -> list[StoredReply]:
+    """Send all requests at once on one connection; return the replies."""
+    received = exchange(origin, b"".join(requests))
     if method == "GET":
         return replies(received)
     heads = received.split(b"\r\n\r\n")[:-1]
@@ -196,7 +196,7 @@ def _bodiless(head: bytes) -> list[StoredReply]:
 def test_a_status_for_each_thing_that_can_happen(replay: ReplayProcess) -> None:
     """The whole list of statuses, each reached, each with its headers."""
     etag = replay.get(f"/c/{TS}dl_/{SITE}/pdf")["ETag"]
-    asked: dict[int, tuple[str, dict[str, str]]] = {
+    request_by_status: dict[int, tuple[str, dict[str, str]]] = {
         200: (f"/c/{TS}/{SITE}/page", {}),
         206: (f"/c/{TS}dl_/{SITE}/pdf", {"Range": "bytes=1-3"}),
         302: (f"/c/20250101000000/{SITE}/page", {}),
@@ -209,7 +209,7 @@ def test_a_status_for_each_thing_that_can_happen(replay: ReplayProcess) -> None:
         431: (f"/c/{TS}/{SITE}/page", {"X": "y" * 30_000}),
         451: (f"/c/{TS}/{SITE}/gone", {}),
     }
-    for status, (target, headers) in asked.items():
+    for status, (target, headers) in request_by_status.items():
         reply = replay.get(target, headers=headers)
 
         assert reply.status == status, target
@@ -277,13 +277,13 @@ def test_whatever_the_application_says_only_the_golden_headers_leave(evil: _Host
     """Every status by every type by all dangerous headers, over a real socket (P-17)."""
     host = evil.origin.removeprefix("http://")
     cases = [(status, number) for status in STATUSES for number in range(len(TYPES))]
-    asked = [
+    requests = [
         f"{method} /answer/{status}/{number} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode() for status, number in cases
     ]
-    found = _all(evil.origin, asked, method)
+    parsed_replies = _all(evil.origin, requests, method)
 
-    assert len(found) == len(cases)
-    for (status, number), reply in zip(cases, found, strict=True):
+    assert len(parsed_replies) == len(cases)
+    for (status, number), reply in zip(cases, parsed_replies, strict=True):
         check(reply, TYPES[number] if reply.status == 304 and TYPES[number] in SHOWN else None)
         may_leave = TYPES[number] in SHOWN and status in LEAVING
         needs_more = 300 <= status < 400 and status != 304
@@ -365,9 +365,9 @@ def test_what_is_malformed_ends_the_connection_with_the_policy_or_in_silence(rep
 
     received = exchange(replay.origin, (MALFORMED[name] + hidden).replace(b"{host}", host))
 
-    found = replies(received)
-    assert len(found) <= 1
-    for reply in found:
+    parsed_replies = replies(received)
+    assert len(parsed_replies) <= 1
+    for reply in parsed_replies:
         if name == "only line ends":  # they may stand before a request
             assert reply.status in (200, 400)
             continue
@@ -394,11 +394,11 @@ def test_other_methods_are_refused_and_their_bodies_are_no_requests(
     """The connection ends with the answer, whatever still comes."""
     host = replay.origin.removeprefix("http://").encode()
 
-    found = replies(exchange(replay.origin, (request_bytes + request_bytes).replace(b"{host}", host)))
+    parsed_replies = replies(exchange(replay.origin, (request_bytes + request_bytes).replace(b"{host}", host)))
 
-    assert [reply.status for reply in found] == [405]
-    assert found[0]["Connection"] == "close"
-    check(found[0])
+    assert [reply.status for reply in parsed_replies] == [405]
+    assert parsed_replies[0]["Connection"] == "close"
+    check(parsed_replies[0])
 
 
 def test_requests_in_a_row_are_answered_in_a_row(replay: ReplayProcess) -> None:
@@ -428,7 +428,7 @@ FRONT_TARGETS = [
 
 @pytest.fixture(scope="module")
 def front(served: ServedCollection) -> ServedCollection:
-    """A front with a page of ours."""
+    """Add a page to the served collection and return that."""
     served.builder.page(f"{SITE}/page", "<p>x", shot=png(), text="x")
     return served
 

@@ -18,5 +18,5 @@ def test_facets_are_read_as_they_are_written(facets: CaptureFacets) -> None:
 @given(st.text(max_size=30))
 def test_whatever_stands_in_an_address_is_a_facet_or_none(segment: str) -> None:
     """And what is one is written in one way."""
-    found = parse_facets(segment)
-    assert found is None or found.segment == segment
+    facets = parse_facets(segment)
+    assert facets is None or facets.segment == segment

@@ -53,7 +53,7 @@ class SaveFront:
         )
 
     def send(self, method: str, target: str, address: str = "192.0.2.1", **more: object) -> httpx.Response:
-        """A reader's request."""
+        """Send a request as a reader at that address; return the response."""
 
         async def sent() -> httpx.Response:
             transport = httpx.ASGITransport(self.app, client=(address, 1))
@@ -63,16 +63,16 @@ class SaveFront:
         return asyncio.run(sent())
 
     def save(self, url: str = URL, address: str = "192.0.2.1", **headers: str) -> httpx.Response:
-        """A reader's form."""
+        """Submit the form as a reader at that address; return the response."""
         return self.send("POST", "/save", address, data={"url": url}, headers=headers)
 
     @property
     def frontier(self) -> Frontier:
-        """The queue."""
+        """Return the queue, newly opened."""
         return open_frontier(self.builder.layout, Settings().frontier, Settings().politeness)
 
     def queued(self) -> list[str]:
-        """The URLs that wait, in order."""
+        """Return the queued URLs, in order."""
         if not self.builder.layout.frontier_db.exists():
             return []
         with self.frontier as frontier:
@@ -81,7 +81,7 @@ class SaveFront:
 
 @pytest.fixture
 def saving(collection: CollectionBuilder) -> Iterator[SaveFront]:
-    """A front of one test."""
+    """Yield a front of this test alone."""
     it = SaveFront(collection)
     with contextlib.closing(it.status):
         yield it
@@ -268,7 +268,7 @@ def test_readers_save_nothing_unless_the_operator_allows_it(collection: Collecti
 
 @pytest.fixture
 def pages(collection: CollectionBuilder) -> Iterator[dict[str, str]]:
-    """The addresses of each sort of page."""
+    """Serve a collection; yield the address of each sort of page, by name."""
     status = ReaderQueueStatus(collection.layout, Settings(), clock=ManualClock(NOW), server_time=False)
     news = "https://news.example/"
     for number in range(24):
@@ -296,14 +296,14 @@ async def test_axe_finds_nothing_serious(
     size: tuple[int, int], dark: bool, pages: dict[str, str], screen: BrowserScreen
 ) -> None:
     """On each sort of page, in both themes, sizes and languages; nothing is wider than the window."""
-    found = {}
+    findings = {}
     for name, address in pages.items():
         scheme, host, path = address.split("/", 3)[0], address.split("/", 3)[2], address.split("/", 3)[3]
         await screen.open(f"{scheme}//{host}{'/de' if dark else ''}/{path}", size=size, dark=dark)
-        found[name] = await screen.findings()
+        findings[name] = await screen.findings()
         if await screen.value("document.documentElement.scrollWidth - innerWidth") > 0:
-            found[name].append("wider than the window")
-    assert {name: each for name, each in found.items() if each} == {}
+            findings[name].append("wider than the window")
+    assert {name: each for name, each in findings.items() if each} == {}
 
 
 @pytest.mark.browser

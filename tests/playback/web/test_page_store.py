@@ -43,7 +43,7 @@ class IndexBuilder:
         self.store = PageStore(database)
 
     def page(self, day: int, *, page_class: PageClass = PageClass.OK, url: str = URL) -> str:
-        """A capture of the day."""
+        """Add a capture of that day; return its page identifier."""
         page_id = hashlib.sha256(f"{url} {day}".encode()).hexdigest()[:16]
         about = PageInfo(page_id, url, url, warc_date(at(day)), VisitOutcome.COMPLETE, mime="text/html")
         self._writer.add_page(replace(about, status=200, page_class=page_class))
@@ -58,25 +58,25 @@ class IndexBuilder:
         better: str = "",
         level: str = "images",
     ) -> None:
-        """A check of a capture's copy."""
+        """Add a playback check of that page, made on `day`."""
         check = PlaybackCheck(page_id, URL, warc_date(NOW), level, warc_date(at(day)), "e", verdict)
         self._checks += 1
         place = RecordLocation("artifacts-1.warc.gz", self._checks, 1)
         self._writer.add_qualities([quality_row(replace(check, better=better), place)])
 
     def offered(self, day: int) -> set[int]:
-        """The days of what is offered near a moment, on all ways; one, when they agree."""
+        """Return the days of the captures that each look-up finds near that day; one, when they agree."""
         when = at(day) + timedelta(seconds=1)  # of no capture's own second
-        found = CaptureLookup(self.database).page(URL, when)
+        capture = CaptureLookup(self.database).page(URL, when)
         near = self.store.nearest(URL, when)
         memento = self.mementos.nearest(URL, when)
-        assert found is not None
+        assert capture is not None
         assert near is not None
         assert memento is not None
-        return {day_of(each.timestamp) for each in (found, near, memento)}
+        return {day_of(each.timestamp) for each in (capture, near, memento)}
 
     def newest(self) -> set[int]:
-        """The days of what is offered beside links."""
+        """Return the days of the captures that each look-up offers beside links; one, when they agree."""
         (offer,) = CopyLookup(self.database, self.store).of([UrlSpellings.of(URL)])
         own = CopyLookup(self.database, self.store).newest([URL])
         near = self.store.nearest(URL, None)
@@ -87,13 +87,13 @@ class IndexBuilder:
 
     @property
     def mementos(self) -> MementoIndex:
-        """Those of the index."""
+        """Return the index's mementos, none of them taken down."""
         permits = AccessControl(TakedownSet(()), self.database.rows, lambda: NOW)
         return MementoIndex(CaptureLookup(self.database), permits)
 
 
 def at(day: int) -> datetime:
-    """The moment of that day's capture."""
+    """Return the time of that day's capture."""
     return NOW + timedelta(days=day)
 
 
@@ -104,7 +104,7 @@ def day_of(timestamp: str) -> int:
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def index_builder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[IndexBuilder]:
-    """An empty index, on either database."""
+    """Yield an empty index, on either database."""
     url = request.getfixturevalue("database_url") if request.param == "postgresql" else ""
     path = tmp_path / "captures.sqlite"
     database: IndexDatabase = PostgresDatabase(parse_index_url(url)) if url else SqliteDatabase(path)
@@ -162,14 +162,14 @@ def test_the_very_capture_that_is_asked_for_is_shown_however_broken(index_builde
     """On every way; and the reader is told of a better one."""
     index_builder.page(1)
     index_builder.check(index_builder.page(5), better="other")
-    found = CaptureLookup(index_builder.database).page(URL, at(5))
+    capture = CaptureLookup(index_builder.database).page(URL, at(5))
     near = index_builder.store.nearest(URL, at(5))
     memento = index_builder.mementos.nearest(URL, at(5))
 
-    assert found is not None
+    assert capture is not None
     assert near is not None
     assert memento is not None
-    assert {day_of(each.timestamp) for each in (found, near, memento)} == {5}
+    assert {day_of(each.timestamp) for each in (capture, near, memento)} == {5}
     better = index_builder.store.better(near)
     assert better is not None
     assert day_of(better.timestamp) == 1

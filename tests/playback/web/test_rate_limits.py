@@ -52,19 +52,19 @@ V4 = st.ip_addresses(v=4)
 
 @pytest.fixture
 def strict(registry_builder: RegistryBuilder, tmp_path: Path) -> Iterator[RegistryFront]:
-    """A front that lets a reader ask three times at once, behind a proxy."""
-    with open_front(tmp_path, FixedRegistry(registry_builder.store), access=ACCESS) as found:
-        yield found
+    """Yield a front behind a proxy that allows a reader three requests at once."""
+    with open_front(tmp_path, FixedRegistry(registry_builder.store), access=ACCESS) as registry_front:
+        yield registry_front
 
 
-def asked(front: RegistryFront, times: int, **headers: str) -> list[int]:
-    """The codes of that many questions."""
+def statuses(front: RegistryFront, times: int, **headers: str) -> list[int]:
+    """Send that many requests; return their status codes."""
     return [front.page(**headers).status_code for _ in range(times)]
 
 
 def test_who_asks_too_often_is_told_how_long_to_wait(strict: RegistryFront) -> None:
     """429 with Retry-After; after that time there is an answer."""
-    assert asked(strict, 3) == [200] * 3
+    assert statuses(strict, 3) == [200] * 3
     refused = strict.page()
 
     assert refused.status_code == 429
@@ -79,9 +79,9 @@ def test_neighbours_share_a_limit_and_others_do_not(strict: RegistryFront) -> No
         ("203.0.113.1", "203.0.113.9", "203.0.114.9"),
         ("2001:db8:1:1::1", "2001:db8:1:2::1", "2001:db8:2::1"),
     ):
-        assert asked(strict, 4, x_forwarded_for=one) == [200, 200, 200, 429]
-        assert asked(strict, 3, x_forwarded_for=other) == [200, 200, 429]
-        assert asked(strict, 1, x_forwarded_for=far) == [200]
+        assert statuses(strict, 4, x_forwarded_for=one) == [200, 200, 200, 429]
+        assert statuses(strict, 3, x_forwarded_for=other) == [200, 200, 429]
+        assert statuses(strict, 1, x_forwarded_for=far) == [200]
 
 
 def test_an_ipv6_reader_is_his_network(strict: RegistryFront) -> None:
@@ -106,20 +106,20 @@ def test_a_question_for_many_pages_costs_more(strict: RegistryFront) -> None:
 )
 def test_internal_callers_never_wait(headers: dict[str, str], strict: RegistryFront) -> None:
     """They may walk through a whole namespace."""
-    assert asked(strict, 20, **headers) == [200] * 20
+    assert statuses(strict, 20, **headers) == [200] * 20
 
 
-@pytest.mark.parametrize("said", ["Bearer", "Bearer ", f"Bearer {TOKEN}x", f"Basic {TOKEN}", "Bearer é"])
-def test_a_wrong_token_opens_nothing(said: str, strict: RegistryFront) -> None:
+@pytest.mark.parametrize("authorization", ["Bearer", "Bearer ", f"Bearer {TOKEN}x", f"Basic {TOKEN}", "Bearer é"])
+def test_a_wrong_token_opens_nothing(authorization: str, strict: RegistryFront) -> None:
     """It is a question like any other."""
-    assert asked(strict, 4, authorization=said.encode("latin-1").decode("latin-1"))[-1] == 429
+    assert statuses(strict, 4, authorization=authorization.encode("latin-1").decode("latin-1"))[-1] == 429
 
 
 def test_without_a_token_no_token_is_right(registry_builder: RegistryBuilder, tmp_path: Path) -> None:
     """An empty setting must not be a key."""
     with open_front(tmp_path, FixedRegistry(registry_builder.store), access=RateLimitPolicy(rates=RATES)) as front:
-        assert asked(front, 4, authorization="Bearer ")[-1] == 429
-        assert asked(front, 1, x_forwarded_for="10.0.0.1") == [429]
+        assert statuses(front, 4, authorization="Bearer ")[-1] == 429
+        assert statuses(front, 1, x_forwarded_for="10.0.0.1") == [429]
 
 
 def test_the_form_has_its_own_limit(strict: RegistryFront) -> None:
@@ -153,7 +153,7 @@ def address(peer: str | None, forwarded: list[str], proxies: list[str]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("peer", "forwarded", "proxies", "found"),
+    ("peer", "forwarded", "proxies", "client_address"),
     [
         ("192.0.2.1", ["203.0.113.5"], [], "192.0.2.1"),
         ("192.0.2.1", ["203.0.113.5"], ["192.0.2.1"], "203.0.113.5"),
@@ -172,10 +172,10 @@ def address(peer: str | None, forwarded: list[str], proxies: list[str]) -> str:
     ],
 )  # fmt: skip
 def test_only_a_proxy_of_ours_says_who_asks(
-    peer: str | None, forwarded: list[str], proxies: list[str], found: str
+    peer: str | None, forwarded: list[str], proxies: list[str], client_address: str
 ) -> None:
     """The last address that is none of its own; anybody may have written those before (RFC 7239, 8.1)."""
-    assert address(peer, forwarded, proxies) == found
+    assert address(peer, forwarded, proxies) == client_address
 
 
 @given(st.lists(st.text(alphabet="0123456789abcdef.:,[]% \t", max_size=60), max_size=4), V4)
@@ -185,9 +185,9 @@ def test_no_header_is_too_odd(forwarded: list[str], peer: object) -> None:
 
 
 @given(st.ip_addresses())
-def test_a_reader_is_in_his_neighbourhood(found: object) -> None:
+def test_a_reader_is_in_his_neighbourhood(client_address: object) -> None:
     """A /24 of IPv4, a /48 of IPv6."""
-    where = ip_address(str(found))
+    where = ip_address(str(client_address))
     near = ip_network(rate_limit_prefix(where))
 
     assert where in near
@@ -197,7 +197,6 @@ def test_a_reader_is_in_his_neighbourhood(found: object) -> None:
 
 @pytest.mark.parametrize("text", ["example.org", "10.0.0.1/8", "", "10.0.0.0/33"])
 def test_what_is_no_network_is_refused(text: str) -> None:
-    """With what to write."""
     with pytest.raises(ConfigError, match=r"10\.0\.0\.0/8"):
         parse_networks([text])
 

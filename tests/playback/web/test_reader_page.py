@@ -37,7 +37,7 @@ _value = st.text(st.characters(codec="utf-8", exclude_characters="\0") | st.samp
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCollection]:
-    """A front with one page."""
+    """Serve a collection with one page."""
     builder = CollectionBuilder(tmp_path_factory.mktemp("odd") / "collection")
     builder.page(URL, "<p>x</p>", text="x")
     with serving(builder) as it:
@@ -46,7 +46,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCollection]:
 
 
 def check(served: ServedCollection, target: str, **headers: str) -> None:
-    """The answer is one of ours."""
+    """Assert that the front answers without a server error, under its own policy and without scripts."""
     reply = fetch(served.front, target, headers=headers or None)
     assert reply.status < 500, target
     if reply.status not in (400, 421):  # the server's own, or no page at all

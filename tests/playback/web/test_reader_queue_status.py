@@ -35,7 +35,7 @@ pytestmark = pytest.mark.playback
 
 @pytest.fixture(scope="module")
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """A Redis for shared frontiers."""
+    """Start a Redis server for shared frontiers."""
     server = RedisServer(tmp_path_factory.mktemp("redis"))
     yield server
     server.stop()
@@ -54,13 +54,13 @@ class QueueFront:
         self.app = app_of(builder, self.status)
 
     def words(self, url: str = URL) -> str:
-        """What the reader of the URL is told."""
+        """Return the text of the reader's page about the URL."""
         reply = ask(self.app, f"/page/{url}")
         return unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", reply.text)))
 
 
 def app_of(builder: CollectionBuilder, status: QueueStatusReader | None) -> Starlette:
-    """The front, without a socket."""
+    """Return the application of the front, which needs no socket."""
     return create_app(
         SqliteDatabase(builder.layout.captures_db),
         open_decisions(builder.layout),
@@ -70,21 +70,21 @@ def app_of(builder: CollectionBuilder, status: QueueStatusReader | None) -> Star
 
 
 def ask(app: Starlette, target: str) -> httpx.Response:
-    """The front's answer, where its redirects lead."""
+    """Request a target of the front and follow its redirects."""
 
-    async def asked() -> httpx.Response:
+    async def load_page() -> httpx.Response:
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(
             transport=transport, base_url="http://front.test", follow_redirects=True
         ) as client:
             return await client.get(target)
 
-    return asyncio.run(asked())
+    return asyncio.run(load_page())
 
 
 @pytest.fixture(params=["sqlite", "redis"])
 def answers(request: pytest.FixtureRequest, collection: CollectionBuilder) -> Iterator[QueueFront]:
-    """With the collection's own frontier, and with one in Redis."""
+    """Yield a front with the collection's own frontier, and one with a frontier in Redis."""
     settings = Settings()
     if request.param == "redis":
         server: RedisServer = request.getfixturevalue("redis_server")
@@ -104,11 +104,11 @@ def test_a_visited_site_learns_who_came_and_how_to_refuse(collection: Collection
         replay_origin="http://copies.test",
         around=WebOptions(crawler=Crawler("a@b.example", "192.0.2.0/28")),
     )
-    told = ask(app, "/about-crawler")
-    assert told.status_code == 200
-    assert 'href="mailto:a@b.example"' in told.text
-    assert "192.0.2.0/28" in told.text
-    assert "User-agent: Weboid" in told.text
+    response = ask(app, "/about-crawler")
+    assert response.status_code == 200
+    assert 'href="mailto:a@b.example"' in response.text
+    assert "192.0.2.0/28" in response.text
+    assert "User-agent: Weboid" in response.text
     assert "not published a contact address" in ask(app_of(collection, None), "/about-crawler").text
 
 
@@ -160,7 +160,7 @@ def test_a_failed_address_says_how_often_and_why(answers: QueueFront) -> None:
 
 
 def test_a_refused_address_says_why(answers: QueueFront) -> None:
-    """What the site said, in words and as it was recorded."""
+    """The page shows the site's reason, in words and as it was recorded."""
     answers.frontier.add([NewItem(URL)], now=NOW)
     (item,) = answers.frontier.claim(now=NOW, worker="w")
     answers.frontier.skip(item, now=NOW, reason="robots: Disallow: /page")
@@ -231,12 +231,12 @@ def test_many_addresses_are_told_as_one_is(answers: QueueFront) -> None:
     (item,) = answers.frontier.claim(now=NOW, worker="w")
     answers.frontier.fail(item, now=NOW, reason="net::ERR_FAILED")
     answers.frontier.add([NewItem(urls[1])], now=NOW)
-    asked = [*urls, "https://barred.example/x", "no url at all", "javascript:alert(1)"]
+    all_urls = [*urls, "https://barred.example/x", "no url at all", "javascript:alert(1)"]
 
-    found = answers.status.standings(asked)
+    standings = answers.status.standings(all_urls)
 
-    assert found == {url: standing for url in asked if (standing := answers.status.standing(url)) is not None}
-    assert [each.standing for each in found.values()] == [
+    assert standings == {url: standing for url in all_urls if (standing := answers.status.standing(url)) is not None}
+    assert [each.standing for each in standings.values()] == [
         UrlQueueState.FAILED,
         UrlQueueState.QUEUED,
         UrlQueueState.REFUSED,
@@ -270,10 +270,10 @@ def test_a_frontier_that_cannot_be_read_takes_no_page_away(collection: Collectio
 def test_a_stop_of_the_crawl_holds_until_it_is_resumed(collection: CollectionBuilder) -> None:
     """`weboid serve --save` starts its worker again afterwards; without a queue nothing is stopped."""
     with contextlib.closing(ReaderQueueStatus(collection.layout, Settings(), clock=ManualClock(NOW))) as status:
-        found = [status.is_stopped()]
+        stop_states = [status.is_stopped()]
         with open_frontier(collection.layout, Settings().frontier, Settings().politeness) as frontier:
             frontier.give_order(STOP_ORDER, "", "")
-            found.append(status.is_stopped())
+            stop_states.append(status.is_stopped())
             frontier.take_back(STOP_ORDER, "")
-            found.append(status.is_stopped())
-    assert found == [False, True, False]
+            stop_states.append(status.is_stopped())
+    assert stop_states == [False, True, False]

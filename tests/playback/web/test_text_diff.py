@@ -31,18 +31,18 @@ def test_with_enough_budget_the_edit_is_the_shortest(old: list[str], new: list[s
     for i, a in enumerate(old):
         for k, b in enumerate(new):
             table[i + 1][k + 1] = table[i][k] + 1 if a == b else max(table[i][k + 1], table[i + 1][k])
-    kept = sum(end - start for same, start, end, _, _ in edit_runs(old, new, DiffBudget(10_000)) if same)
+    common_length = sum(end - start for same, start, end, _, _ in edit_runs(old, new, DiffBudget(10_000)) if same)
 
-    assert kept == table[-1][-1]
+    assert common_length == table[-1][-1]
 
 
 @given(_texts, _texts)
 def test_both_texts_can_be_read_off_the_rows(before: list[str], after: list[str]) -> None:
     """Nothing is lost but what is folded, and that is counted."""
-    found = compare_texts("\n".join(before), "\n".join(after))
+    difference = compare_texts("\n".join(before), "\n".join(after))
     olds, news = paragraphs("\n".join(before)), paragraphs("\n".join(after))
     sides: list[list[str]] = [[], []]
-    for row in found.rows:
+    for row in difference.rows:
         if row.kind is DiffKind.FOLDED:
             at = len(sides[0])
             sides[0] += olds[at : at + row.count]
@@ -53,18 +53,18 @@ def test_both_texts_can_be_read_off_the_rows(before: list[str], after: list[str]
                 side.append("".join(piece.text for piece in pieces))
 
     assert sides == [olds, news]
-    assert found.is_none == (olds == news)
+    assert difference.is_none == (olds == news)
 
 
 def test_a_word_is_marked_within_its_paragraph() -> None:
     """The rest of the paragraph stays unmarked, on both sides."""
-    found = compare_texts("It was a dark night.\nEnd", "It was a stormy night.\nEnd\nNew")
-    row = found.rows[0]
+    difference = compare_texts("It was a dark night.\nEnd", "It was a stormy night.\nEnd\nNew")
+    row = difference.rows[0]
 
     assert [(each.text, each.is_changed) for each in row.before] == [
         ("It was a ", False), ("dark", True), (" night.", False),
     ]  # fmt: skip
-    assert (found.changed, found.added, found.removed) == (1, 1, 0)
+    assert (difference.changed, difference.added, difference.removed) == (1, 1, 0)
 
 
 def test_scripts_without_spaces_change_by_the_character() -> None:
@@ -83,12 +83,12 @@ def test_long_unchanged_stretches_are_folded() -> None:
     """Around a change two paragraphs stay; of a long paragraph what is next to the change."""
     lines = [f"line {number}" for number in range(50)]
     long = " ".join(f"word{number}" for number in range(500))
-    found = compare_texts("\n".join([*lines, long]), "\n".join([*lines, long.replace("word250", "x")]))
+    difference = compare_texts("\n".join([*lines, long]), "\n".join([*lines, long.replace("word250", "x")]))
 
-    assert [row.kind for row in found.rows] == [DiffKind.FOLDED, DiffKind.SAME, DiffKind.SAME, DiffKind.CHANGED]
-    assert found.rows[0].count == 48
-    assert sum(len(piece.text) for piece in found.rows[-1].before) < 700
-    assert [piece.is_gap for piece in found.rows[-1].before] == [
+    assert [row.kind for row in difference.rows] == [DiffKind.FOLDED, DiffKind.SAME, DiffKind.SAME, DiffKind.CHANGED]
+    assert difference.rows[0].count == 48
+    assert sum(len(piece.text) for piece in difference.rows[-1].before) < 700
+    assert [piece.is_gap for piece in difference.rows[-1].before] == [
         True, False, False, False, True,
     ]  # fmt: skip
 
@@ -114,9 +114,9 @@ def test_hostile_texts_cost_no_more_than_the_budget(before: str, after: str) -> 
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_diff.DiffBudget, "__init__", noted)
-        found = compare_texts(before, after, steps=100_000)
+        difference = compare_texts(before, after, steps=100_000)
 
-    assert found.is_coarse or found.is_cut
-    assert len(found.rows) <= text_diff.MOST_ROWS
+    assert difference.is_coarse or difference.is_cut
+    assert len(difference.rows) <= text_diff.MOST_ROWS
     # A round of the algorithm is not broken off in its midst.
     assert spent[0].left > -50_000

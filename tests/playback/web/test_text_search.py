@@ -37,20 +37,20 @@ def index(builder: CollectionBuilder) -> None:
 
 
 def find(served: ServedCollection, words: str, **more: str) -> dict[str, Any]:
-    """The JSON answer for a full-text search."""
+    """Return the JSON answer of a full-text search."""
     query = "".join(f"&{name}={quote(value)}" for name, value in more.items())
     answer: dict[str, Any] = json.loads(served.get(f"/api/pages?in=text&q={quote(words)}{query}").text)
     return answer
 
 
 def urls(served: ServedCollection, words: str, **more: str) -> list[str]:
-    """The addresses that are found."""
+    """Return the URLs that a full-text search finds."""
     return [page["url"] for page in find(served, words, **more)["pages"]]
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCollection]:
-    """A collection of pages in several languages, types and years."""
+    """Serve a collection of pages in several languages, types and years."""
     builder = CollectionBuilder(tmp_path_factory.mktemp("library") / "collection")
     page = builder.page
     page(
@@ -74,7 +74,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCollecti
 
 
 @pytest.mark.parametrize(
-    ("words", "found"),
+    ("words", "paths"),
     [
         ("dog run", ["/en"]),
         ("haus", ["/de"]),
@@ -94,9 +94,9 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCollecti
         ("other.example", ["/fr", "/ja"]),
     ],
 )
-def test_words_are_found_by_their_stems(words: str, found: list[str], library: ServedCollection) -> None:
+def test_words_are_found_by_their_stems(words: str, paths: list[str], library: ServedCollection) -> None:
     """Each language by its own rules, scripts without spaces by pairs; a page with a challenge is no page."""
-    assert sorted(url[url.rindex("/") :] for url in urls(library, words)) == sorted(found)
+    assert sorted(url[url.rindex("/") :] for url in urls(library, words)) == sorted(paths)
 
 
 def test_a_match_in_the_title_precedes(library: ServedCollection) -> None:
@@ -105,7 +105,7 @@ def test_a_match_in_the_title_precedes(library: ServedCollection) -> None:
 
 
 @pytest.mark.parametrize(
-    ("facet", "value", "found"),
+    ("facet", "value", "paths"),
     [
         ("host", "other.example", ["/fr", "/ja"]),
         ("host", "sub.other.example", ["/ja"]),
@@ -116,27 +116,27 @@ def test_a_match_in_the_title_precedes(library: ServedCollection) -> None:
         ("state", "error", []),
     ],
 )
-def test_facets_narrow_the_results(facet: str, value: str, found: list[str], library: ServedCollection) -> None:
+def test_facets_narrow_the_results(facet: str, value: str, paths: list[str], library: ServedCollection) -> None:
     """A site with its subdomains, the year of a capture, language, type and state."""
     words = "other.example"
     if facet == "host" and value == "example":
         assert urls(library, words, host=value) == []  # a single label is no site
         return
-    assert sorted(url[url.rindex("/") :] for url in urls(library, words, **{facet: value})) == sorted(found)
+    assert sorted(url[url.rindex("/") :] for url in urls(library, words, **{facet: value})) == sorted(paths)
 
 
 def test_facets_count_the_results(library: ServedCollection) -> None:
     """Each value with the number of its results."""
-    found = find(library, "dogs")
+    document = find(library, "dogs")
 
-    assert found["total"] == 2
-    assert found["total_is_exact"] is True
-    assert found["facets"]["state"] == {"good": 1, "error": 1}
-    assert found["facets"]["host"] == {"search.example": 2}
+    assert document["total"] == 2
+    assert document["total_is_exact"] is True
+    assert document["facets"]["state"] == {"good": 1, "error": 1}
+    assert document["facets"]["host"] == {"search.example": 2}
 
 
 def test_a_snippet_marks_the_hits_and_escapes_markup(library: ServedCollection) -> None:
-    """What a page says is text in the results, control characters are replaced."""
+    """Text of a page is escaped in the results, and its control characters are replaced."""
     (page,) = find(library, "markup")["pages"]
     shown = library.get("/?in=text&q=markup").text
 
@@ -184,10 +184,10 @@ def test_a_url_is_one_result_however_often_it_was_captured(collection: Collectio
         collection.page(f"{SITE}/clock", None, text=f"common words at {number}", at=at)
     index(collection)
     with serving(collection) as served:
-        found = find(served, "common")
+        document = find(served, "common")
 
-        assert sorted(page["url"] for page in found["pages"]) == [f"{SITE}/clock", f"{SITE}/early"]
-        assert found["total"] == 2
+        assert sorted(page["url"] for page in document["pages"]) == [f"{SITE}/clock", f"{SITE}/early"]
+        assert document["total"] == 2
         assert urls(served, '"at 77"') == [f"{SITE}/clock"]
 
 
@@ -203,7 +203,7 @@ def take_down(kind: TakedownKind, what: str, effect: TakedownEffect = TakedownEf
 
 
 def digest_of(builder: CollectionBuilder, url: str) -> str:
-    """The digest of the newest capture of that URL; empty without one."""
+    """Return the digest of the newest capture of that URL; empty without one."""
     query = "SELECT digest FROM captures WHERE url = ? ORDER BY captured_ms DESC"
     with closing(sqlite3.connect(builder.layout.captures_db)) as database:
         row = database.execute(query, (url,)).fetchone()
@@ -211,7 +211,7 @@ def digest_of(builder: CollectionBuilder, url: str) -> str:
 
 
 def find_threat(builder: CollectionBuilder, site: str) -> None:
-    """The scanner finds something in the page's document."""
+    """Store a verdict that the scanner found a threat in the page's document."""
     with closing(open_decisions(builder.layout)) as decisions:
         store_verdicts(decisions, [ScanVerdict(digest_of(builder, f"{site}/secret"), "Evil", "ClamAV 1", NOW)])
 
@@ -229,7 +229,7 @@ DECISIONS: dict[str, Decide] = {
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCollection]:
-    """A site for each decision, with a secret and a page beside it."""
+    """Serve a site for each decision, with a secret page and a public page beside it."""
     builder = CollectionBuilder(tmp_path_factory.mktemp("guarded") / "collection")
     for name in DECISIONS:
         site, url = f"https://{name}.example", f"https://{name}.example/secret"

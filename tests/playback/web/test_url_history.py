@@ -29,17 +29,17 @@ TS = timestamp14(NOW)
 
 
 def links_of(text: str) -> list[str]:
-    """Every href of a page, unescaped."""
+    """Return every href of a page, unescaped."""
     return [unescape(each) for each in re.findall(r'href="([^"]*)"', text)]
 
 
 def visible(text: str) -> str:
-    """The page's words."""
+    """Return the page's text without its mark-up."""
     return unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", text)))
 
 
 def items_of(text: str) -> list[str]:
-    """The captures that a URL's page lists."""
+    """Return the list items (HTML) of the captures on a URL's page."""
     return re.findall(r"<li>\n<a class=\"thumbnail\".*?</li>", text, re.DOTALL)
 
 
@@ -135,19 +135,19 @@ def test_five_thousand_captures_have_a_calendar_and_a_list_in_parts(collection: 
             ),
         )  # fmt: skip
     collection._database.execute("COMMIT")
-    found: list[str] = []
+    timestamps: list[str] = []
     with serving(collection) as served:
         text = served.get(f"/url/{url}").text
         address: str | None = f"/url/{url}"
         for _ in range(3):
             assert address is not None
             part = served.get(address).text
-            found += re.findall(r"<h3><a href=\"/page/(\d{14})/", part)
+            timestamps += re.findall(r"<h3><a href=\"/page/(\d{14})/", part)
             address = next((each for each in re.findall(r'rel="next" href="([^"]*)"', part)), None)
 
     assert "5,000 captures" in text
     assert len(text) < 300_000
-    assert found == [timestamp14(at) for at in moments[:300]]
+    assert timestamps == [timestamp14(at) for at in moments[:300]]
 
 
 def test_the_list_says_what_stayed_the_same(served: ServedCollection, site: str) -> None:
@@ -178,7 +178,7 @@ def test_captures_at_another_spelling_are_led_to(served: ServedCollection, site:
 
 
 def test_changes_show_words_facts_links_and_pictures(served: ServedCollection, site: str) -> None:
-    """What a reader sees of two captures, side by side."""
+    """Readers see two captures side by side, with their differences marked."""
     for days, text, title, links in (
         (0, "It was a dark night.", "Old <b>title", ("https://a.example/",)),
         (1, "It was a bright night.", "New title", ("https://b.example/<x>",)),
@@ -265,16 +265,16 @@ def test_a_citation_has_what_the_page_says_of_itself(served: ServedCollection, s
     assert all(PageFact(**each) for each in facts)
     relink(served.builder, f"{site}/", NOW, facts=facts)
     reply = served.get(f"/cite/{TS}/{site}/")
-    said = visible(reply.text)
+    visible_text = visible(reply.text)
 
     assert reply.status == 200
     assert "<script" not in reply.text
     assert reply.text.count("</textarea>") == 6
-    assert "|author1=A. Baker |author2=B. &#125;&#125; Cook |title=A &#124; title" in said
-    assert "|date=2025-12-24" in said
-    assert f"|archive-url={served.front}/page/{TS}/{site}/" in said
-    assert 'data-versiondate="2026-03-01T12:00:00Z"' in said
-    assert f"{served.replay}/c/{TS}/{site}/" in said
+    assert "|author1=A. Baker |author2=B. &#125;&#125; Cook |title=A &#124; title" in visible_text
+    assert "|date=2025-12-24" in visible_text
+    assert f"|archive-url={served.front}/page/{TS}/{site}/" in visible_text
+    assert 'data-versiondate="2026-03-01T12:00:00Z"' in visible_text
+    assert f"{served.replay}/c/{TS}/{site}/" in visible_text
 
 
 def test_what_has_no_copy_is_not_cited(served: ServedCollection, site: str) -> None:
@@ -331,7 +331,7 @@ DESKTOP = PageScreen(1280, 800, language="en-US,en")
 
 
 def seen_pages(served: ServedCollection, url: str) -> dict[str, list[str]]:
-    """A URL's captures by screen, newest first: timestamps of three on a phone, two on a desktop, one older."""
+    """Capture a URL on a phone (3), a desktop (2), no screen (1); return timestamps by screen, newest first."""
     moments: dict[str, list[str]] = {"phone": [], "desktop": [], "": []}
     days = [("phone", 0), ("desktop", 10), ("phone", 20), ("", 400), ("desktop", 410), ("phone", 420)]
     for name, day in days:
@@ -343,7 +343,7 @@ def seen_pages(served: ServedCollection, url: str) -> dict[str, list[str]]:
 
 
 def captures_on(text: str) -> list[str]:
-    """The timestamps that a URL's page lists."""
+    """Return the timestamps that a URL's page lists."""
     return [re.findall(r"/page/(\d{14})/", each)[0] for each in items_of(text)]
 
 
@@ -394,7 +394,7 @@ def test_a_urls_captures_can_be_narrowed_to_a_language(served: ServedCollection,
 
 
 def test_facets_are_offered_where_there_is_something_to_choose(served: ServedCollection, site: str) -> None:
-    """What is asked for and not there leads to all there is; what is no facet is an address."""
+    """A facet that no capture has redirects to all captures; an unknown facet is part of the URL."""
     url = f"{site}/one"
     served.builder.page(url, "<p>a</p>", screen=DESKTOP)
     served.builder.page(url, "<p>b</p>", screen=DESKTOP, at=NOW + timedelta(days=1))

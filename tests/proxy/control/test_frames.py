@@ -22,8 +22,8 @@ from tests.support.examples import examples
 pytestmark = pytest.mark.proxy
 
 
-def said(stands: RunningProxy, *pieces: bytes) -> bytes:
-    """All that it answers to these bytes until it hangs up; our side stays open."""
+def reply_to(stands: RunningProxy, *pieces: bytes) -> bytes:
+    """Return all that the proxy answers to these bytes until it closes; our side stays open."""
     with closing(socket.create_connection(address(stands))) as sock:
         sock.settimeout(120)
         with suppress(OSError):
@@ -38,12 +38,12 @@ def said(stands: RunningProxy, *pieces: bytes) -> bytes:
 
 async def test_a_worker_speaks_to_no_proxy_that_does_not_prove_itself() -> None:
     """Somebody who took the port over is told nothing but a nonce and a proof."""
-    heard, over = b"", asyncio.Event()
+    received, over = b"", asyncio.Event()
 
     async def false_proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal heard
+        nonlocal received
         writer.write(bytes(NONCE_BYTES) * 2)
-        heard = await reader.read(-1)
+        received = await reader.read(-1)
         writer.close()
         over.set()
 
@@ -53,8 +53,8 @@ async def test_a_worker_speaks_to_no_proxy_that_does_not_prove_itself() -> None:
             await ProxyClient(server.sockets[0].getsockname()[:2], SECRET).status()
         await over.wait()
 
-    assert len(heard) == len(HELLO) + NONCE_BYTES + 32
-    assert SECRET.key not in heard
+    assert len(received) == len(HELLO) + NONCE_BYTES + 32
+    assert SECRET.key not in received
 
 
 async def test_a_proxy_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,8 +120,8 @@ def test_the_tags_of_one_side_are_not_those_of_the_other() -> None:
 def test_a_stranger_hears_a_nonce_at_most(stands: RunningProxy, data: bytes) -> None:
     """Whatever is said: no frame, no error text, no hint, and the connection ends."""
     for begin in (b"", HELLO):
-        told = begin + data + bytes(72)  # enough that nothing waits for more
-        assert len(said(stands, told)) in (0, NONCE_BYTES)
+        message = begin + data + bytes(72)  # enough that nothing waits for more
+        assert len(reply_to(stands, message)) in (0, NONCE_BYTES)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_stranger_hears_a_nonce_at_most(stands: RunningProxy, data: bytes) -> 
 )
 def test_what_is_no_greeting_gets_nothing(stands: RunningProxy, beginning: bytes) -> None:
     """A browser, a scanner and a worker without a secret hear not a byte."""
-    assert said(stands, beginning) == b""
+    assert reply_to(stands, beginning) == b""
 
 
 def test_a_proof_of_another_conversation_is_worth_nothing(stands: RunningProxy) -> None:
@@ -149,14 +149,14 @@ def test_a_proof_of_another_conversation_is_worth_nothing(stands: RunningProxy) 
         proof = sock.recv(32)
     assert hmac.compare_digest(proof, SECRET.proof(b"proxy", ours, theirs))
 
-    assert len(said(stands, HELLO + ours, good)) == NONCE_BYTES
-    assert len(said(stands, HELLO + ours, proof)) == NONCE_BYTES
+    assert len(reply_to(stands, HELLO + ours, good)) == NONCE_BYTES
+    assert len(reply_to(stands, HELLO + ours, proof)) == NONCE_BYTES
 
 
 def test_a_stranger_who_dawdles_is_cut_off_in_all(stands: RunningProxy, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit is for the whole conversation, not for each byte of it."""
     monkeypatch.setattr(handshake, "HANDSHAKE_LIMIT_S", 0.3)
-    assert said(stands) == b""
+    assert reply_to(stands) == b""
     pause = threading.Event()
     with closing(socket.create_connection(address(stands))) as sock:
         ended = False

@@ -50,10 +50,10 @@ def score(seen: str, shown: str) -> float:
 @given(st.text(st.characters(codec="utf-8")))
 def test_a_text_is_all_of_itself(text: str) -> None:
     """Identity: score and kept are exactly 1, nothing is added."""
-    found = compare_texts(text, text)
+    comparison = compare_texts(text, text)
 
-    assert (found.score, found.kept, found.added) == (1.0, 1.0, 0.0)
-    assert found.words_seen == found.words_shown
+    assert (comparison.score, comparison.kept, comparison.added) == (1.0, 1.0, 0.0)
+    assert comparison.words_seen == comparison.words_shown
 
 
 @given(_words, _words)
@@ -72,9 +72,9 @@ def test_every_share_is_one(seen: list[str], shown: list[str]) -> None:
 @given(st.sets(st.sampled_from(STORY.lower().split()), min_size=1), st.integers(1, 40))
 def test_texts_without_a_common_word_have_nothing_in_common(words: set[str], times: int) -> None:
     """Disjoint: score and kept are 0, everything is added."""
-    found = compare_texts(" ".join(words), "xyzzy 77 \u6f22 " * times)
+    comparison = compare_texts(" ".join(words), "xyzzy 77 \u6f22 " * times)
 
-    assert (found.score, found.kept, found.added) == (0.0, 0.0, 1.0)
+    assert (comparison.score, comparison.kept, comparison.added) == (0.0, 0.0, 1.0)
 
 
 @given(_lines, st.randoms(use_true_random=False))
@@ -215,13 +215,13 @@ def compare(seen: list[PartRequest], shown: list[PartRequest], level: str = "ima
 @given(_parts, _parts, st.sampled_from([*RESOURCE_KINDS, "another"]))
 def test_figures_agree_whatever_was_asked_for(seen: list[PartRequest], shown: list[PartRequest], level: str) -> None:
     """The score is a share; what is not shown is lost; only what came at capture can be."""
-    found = compare_resources(seen, shown, level=level)
+    comparison = compare_resources(seen, shown, level=level)
     came = {part.url for part in seen if part.came}
 
-    assert 0 <= found.score <= 1
-    assert found.seen - found.shown == len(found.lost)
-    assert {each.url for each in found.lost} <= came
-    assert (found.score == 1) == (found.lost == ())
+    assert 0 <= comparison.score <= 1
+    assert comparison.seen - comparison.shown == len(comparison.lost)
+    assert {each.url for each in comparison.lost} <= came
+    assert (comparison.score == 1) == (comparison.lost == ())
 
 
 @given(_parts, st.sampled_from([*RESOURCE_KINDS]))
@@ -243,16 +243,16 @@ def test_what_came_then_and_fails_now_is_lost_with_its_reason() -> None:
         image("small.png"),
     ]
 
-    found = compare(seen, shown)
+    comparison = compare(seen, shown)
 
-    assert found.lost == (
+    assert comparison.lost == (
         LostPart(f"{SITE}a.css", "status: 503"),
         LostPart(f"{SITE}a.png", "status: 404"),
         LostPart(f"{SITE}b.png", "failed: net::ERR_FAILED"),
         LostPart(f"{SITE}c.png", "unanswered"),
     )
-    assert (found.seen, found.shown) == (6, 2)
-    assert found.score == pytest.approx(2 / 9, abs=1e-4)
+    assert (comparison.seen, comparison.shown) == (6, 2)
+    assert comparison.score == pytest.approx(2 / 9, abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -294,10 +294,10 @@ def test_a_tracking_pixel_weighs_next_to_nothing() -> None:
     """It is told, but no score falls by it."""
     pixel = PartRequest(f"{SITE}pixel.gif", "Image", 200, size=343)
     gone = PartRequest(f"{SITE}pixel.gif", "Image", 404)
-    found = compare([pixel, sheet("a.css"), image("a.png")], [gone, sheet("a.css"), image("a.png")])
+    comparison = compare([pixel, sheet("a.css"), image("a.png")], [gone, sheet("a.css"), image("a.png")])
 
-    assert len(found.lost) == 1
-    assert found.score > 0.98
+    assert len(comparison.lost) == 1
+    assert comparison.score > 0.98
 
 
 def test_two_hundred_tracking_pixels_weigh_no_more_than_a_picture() -> None:
@@ -305,10 +305,10 @@ def test_two_hundred_tracking_pixels_weigh_no_more_than_a_picture() -> None:
     document = PartRequest(SITE, "Document", 200, initiator="other")
     pixels = [PartRequest(f"{SITE}{number}.gif", "Image", 200, size=900) for number in range(200)]
     gone = [replace(each, status=404) for each in pixels]
-    found = compare([document, sheet("a.css"), *pixels], [document, sheet("a.css"), *gone])
+    comparison = compare([document, sheet("a.css"), *pixels], [document, sheet("a.css"), *gone])
 
-    assert (len(found.lost), found.main) == (200, "")
-    assert judge_copy(None, None, found).verdict is QaVerdict.GOOD
+    assert (len(comparison.lost), comparison.main) == (200, "")
+    assert judge_copy(None, None, comparison).verdict is QaVerdict.GOOD
 
 
 @pytest.mark.parametrize("lost", ["main.css", "large.png"])
@@ -348,17 +348,17 @@ def test_what_a_script_loaded_need_not_be_asked_for_again() -> None:
 
 
 def test_a_manifest_and_a_request_log_say_what_was_seen_and_shown() -> None:
-    """What was asked for and not kept was not there; the address of playback is not compared."""
-    kept = PageResource(f"{SITE}a.png", status=200, resource_type="Image", initiator="parser")
-    gone = replace(kept, url=f"{SITE}b.png", kept="missing", reason="unrecorded")
+    """A part that was requested and not stored was not there; the address of playback is not compared."""
+    part = PageResource(f"{SITE}a.png", status=200, resource_type="Image", initiator="parser")
+    gone = replace(part, url=f"{SITE}b.png", kept="missing", reason="unrecorded")
     address = "http://127.0.0.1:1/c/20260101000000im_/"
-    asked = [
+    shown = [
         part_at_playback(url, RequestLog(address + url, status=404, resource_type="Image"))
-        for url in (kept.url, gone.url)
+        for url in (part.url, gone.url)
     ]
 
     assert part_at_capture(gone).failed == "unrecorded"
-    assert compare([part_at_capture(kept), part_at_capture(gone)], asked).lost == (LostPart(kept.url, "status: 404"),)
+    assert compare([part_at_capture(part), part_at_capture(gone)], shown).lost == (LostPart(part.url, "status: 404"),)
 
 
 def test_a_sheet_that_makes_a_page_is_not_missed_when_the_page_is_made() -> None:

@@ -48,12 +48,12 @@ def test_a_heat_map_shows_each_kind_of_damage() -> None:
     shown[640:960, 300:1100] = 250
     shown[660:940, 320:1080] = page(12, photos=0)[96:376, 280:1040]
     shown = np.concatenate([shown[:64], banner(shown[:1], 50)[:50], shown[64:]])
-    found = compare_pictures(packed(seen), packed(shown), heat=True)
-    assert found.heat is not None
-    heat = Image.open(io.BytesIO(found.heat)).convert("RGB")
+    comparison = compare_pictures(packed(seen), packed(shown), heat=True)
+    assert comparison.heat is not None
+    heat = Image.open(io.BytesIO(comparison.heat)).convert("RGB")
 
-    assert {each.kind.value for each in found.regions} >= {"lost", "changed", "covered"}
-    assert found.moved > 0.8
+    assert {each.kind.value for each in comparison.regions} >= {"lost", "changed", "covered"}
+    assert comparison.moved > 0.8
     if folder := os.environ.get("WEBOID_PICTURES"):
         small = heat.resize((960, heat.height * 960 // heat.width), Image.Resampling.LANCZOS)
         small.quantize(255).save(Path(folder, "compare-heat.png"), optimize=True)

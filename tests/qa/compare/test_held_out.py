@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def rows() -> list[JudgedPair]:
-    """The figures of every fourth design's pairs, without their pictures."""
+    """Return the figures of every fourth design's pairs, without their pictures."""
     return [judged(pair, pixels=False) for pair in read_held_out(sites()[::4])]
 
 
@@ -27,17 +27,17 @@ def rows() -> list[JudgedPair]:
 def test_broken_is_called_broken(rows: list[JudgedPair], judge: str) -> None:
     """Precision is 0.97 and recall 0.95 where people would agree on a label, by pictures alone, too."""
     decided = [row for row in rows if row.label is not PairLabel.EITHER]
-    said = JUDGES[judge]
-    found = shares(decided, said)
+    verdict_of = JUDGES[judge]
+    rates = shares(decided, verdict_of)
 
-    assert found.precision >= 0.97, wrong(decided, said)
-    assert found.recall >= 0.95, wrong(decided, said)
+    assert rates.precision >= 0.97, wrong(decided, verdict_of)
+    assert rates.recall >= 0.95, wrong(decided, verdict_of)
 
 
 @pytest.mark.timeout(1_200)
 def test_what_is_the_same_is_good(rows: list[JudgedPair]) -> None:
     """No page that is as it was is even doubtful."""
-    same = [said(row) for row in rows if row.kind == "identical" for said in JUDGES.values()]
+    same = [verdict_of(row) for row in rows if row.kind == "identical" for verdict_of in JUDGES.values()]
 
     assert set(same) == {QaVerdict.GOOD}
 

@@ -171,10 +171,10 @@ def test_a_damaged_picture_is_read_or_refused(at: int, value: int, kind: str) ->
         damaged = bytearray(data)
         damaged[at % len(data)] = value
         try:
-            found = compare_pictures(data, bytes(damaged))
+            comparison = compare_pictures(data, bytes(damaged))
         except PictureError:
             continue
-        assert 0 <= found.score <= 1
+        assert 0 <= comparison.score <= 1
 
 
 def test_hostile_rows_take_no_longer() -> None:

@@ -21,8 +21,8 @@ _BY_WORDS = frozenset({LabelledKind.LANGUAGE})
 
 @pytest.fixture(scope="module")
 def verdicts() -> list[tuple[LabelledPair, QaVerdict, QaVerdict]]:
-    """Every fifth pair of each kind, without pictures, with verdicts by pictures and by all."""
-    found = []
+    """Return every fifth pair of each kind, without pictures, with verdicts by pictures alone and with texts."""
+    judged_pairs = []
     kinds: Counter[LabelledKind] = Counter()
     for pair in read_pairs():
         kinds[pair.kind] += 1
@@ -31,8 +31,8 @@ def verdicts() -> list[tuple[LabelledPair, QaVerdict, QaVerdict]]:
         picture = compare_pictures(pair.seen, pair.shown)
         text = compare_texts(pair.seen_text, pair.shown_text)
         slim = LabelledPair(pair.site, pair.kind, pair.number, b"", b"", "", "")
-        found.append((slim, picture.verdict, judge_copy(picture, text).verdict))
-    return found
+        judged_pairs.append((slim, picture.verdict, judge_copy(picture, text).verdict))
+    return judged_pairs
 
 
 def _shares(called: list[tuple[LabelledPair, QaVerdict]]) -> tuple[float, float]:

@@ -14,7 +14,7 @@ PAGE = page(1)
 
 
 def entry(*, changed: int = 0) -> Pixels:
-    """A register's entry: a large photo that all have, and lines; the first so many are another entry's."""
+    """Draw a register's entry: a photo that all have, and lines, the first `changed` of another entry."""
     image = Image.new("RGB", (1280, 800), (255, 255, 255))
     image.paste(Image.fromarray(photo(7, 1200, 340)), (40, 40))
     pen = ImageDraw.Draw(image)
@@ -30,33 +30,33 @@ def compared(seen: Pixels, shown: Pixels) -> PictureComparison:
 
 def test_other_words_in_the_same_layout_are_another_page() -> None:
     """Most of what is drawn is a photo that did not change; the text is another all the same."""
-    found = compared(entry(), entry(changed=LINES))
+    comparison = compared(entry(), entry(changed=LINES))
 
-    assert found.lost + found.changed < 0.26  # too little for the other rules
-    assert found.rewritten > 0.5
-    assert found.verdict is QaVerdict.BROKEN
+    assert comparison.lost + comparison.changed < 0.26  # too little for the other rules
+    assert comparison.rewritten > 0.5
+    assert comparison.verdict is QaVerdict.BROKEN
 
 
 def test_a_line_that_changed_is_no_other_page() -> None:
     """A date, a counter."""
-    found = compared(entry(), entry(changed=1))
+    comparison = compared(entry(), entry(changed=1))
 
-    assert 0 < found.rewritten < 0.12
-    assert found.verdict is QaVerdict.GOOD
+    assert 0 < comparison.rewritten < 0.12
+    assert comparison.verdict is QaVerdict.GOOD
 
 
 def test_a_page_in_its_dark_colours_is_doubtful() -> None:
     """Every line is where it was and can be read."""
-    found = compared(PAGE, 255 - PAGE)
+    comparison = compared(PAGE, 255 - PAGE)
 
-    assert found.recoloured > 0.8
-    assert found.rewritten < 0.05
-    assert found.verdict is QaVerdict.DOUBTFUL
+    assert comparison.recoloured > 0.8
+    assert comparison.rewritten < 0.05
+    assert comparison.verdict is QaVerdict.DOUBTFUL
 
 
 def test_another_page_in_other_colours_is_broken() -> None:
-    """What does not follow the same lines is not excused by its colours."""
-    found = compared(PAGE, 255 - page(2))
+    """A page with other lines is not excused by its other colours."""
+    comparison = compared(PAGE, 255 - page(2))
 
-    assert found.recoloured < 0.25
-    assert found.verdict is QaVerdict.BROKEN
+    assert comparison.recoloured < 0.25
+    assert comparison.verdict is QaVerdict.BROKEN

@@ -30,20 +30,20 @@ def compared(seen: Pixels, shown: Pixels) -> PictureComparison:
 @pytest.mark.parametrize("picture", [PAGE, TALL, WHITE, np.zeros_like(PAGE), photo(1, 300, 211)])
 def test_a_picture_is_like_itself(picture: Pixels) -> None:
     """Every score is 1, and nothing differs."""
-    found = compared(picture, picture)
+    likeness = compared(picture, picture)
 
-    assert (found.score, found.structure, found.same) == (1, 1, 1)
-    assert (found.lost, found.changed, found.added, found.covered, found.moved) == (0, 0, 0, 0, 0)
-    assert (found.regions, found.faults, found.verdict) == ((), (), QaVerdict.GOOD)
+    assert (likeness.score, likeness.structure, likeness.same) == (1, 1, 1)
+    assert (likeness.lost, likeness.changed, likeness.added, likeness.covered, likeness.moved) == (0, 0, 0, 0, 0)
+    assert (likeness.regions, likeness.faults, likeness.verdict) == ((), (), QaVerdict.GOOD)
 
 
 @pytest.mark.parametrize(("kind", "quality"), [("JPEG", 60), ("JPEG", 85), ("WEBP", 60), ("WEBP", 85)])
 def test_packing_a_picture_again_costs_nothing(kind: str, quality: int) -> None:
     """Noise that no reader sees is no difference."""
-    found = compare_pictures(packed(PAGE), packed(PAGE, kind, quality=quality))
+    comparison = compare_pictures(packed(PAGE), packed(PAGE, kind, quality=quality))
 
-    assert found.score > 0.99
-    assert found.verdict is QaVerdict.GOOD
+    assert comparison.score > 0.99
+    assert comparison.verdict is QaVerdict.GOOD
 
 
 def test_noise_costs_nothing() -> None:
@@ -54,10 +54,10 @@ def test_noise_costs_nothing() -> None:
 @pytest.mark.parametrize("moved", [(0, 1), (1, 0), (1, 1), (0, 5), (0, -7)])
 def test_a_page_that_is_shifted_a_little_is_the_same_page(moved: tuple[int, int]) -> None:
     """A pixel down or some aside, as a scroll bar does."""
-    found = compared(PAGE, np.roll(PAGE, moved, (0, 1)))
+    comparison = compared(PAGE, np.roll(PAGE, moved, (0, 1)))
 
-    assert found.score > 0.96
-    assert found.verdict is QaVerdict.GOOD
+    assert comparison.score > 0.96
+    assert comparison.verdict is QaVerdict.GOOD
 
 
 def test_a_wider_page_is_the_same_page() -> None:
@@ -71,92 +71,92 @@ def test_a_wider_page_is_the_same_page() -> None:
 @pytest.mark.parametrize("picture", [PAGE, TALL])
 def test_a_banner_costs_the_banner(picture: Pixels) -> None:
     """All that it pushed down is found again."""
-    found = compared(picture, banner(picture))
+    comparison = compared(picture, banner(picture))
 
-    assert found.score > 0.97
-    assert found.lost < 0.005
-    assert found.changed < 0.005
-    assert found.moved > 0.7
-    assert found.verdict is QaVerdict.GOOD
+    assert comparison.score > 0.97
+    assert comparison.lost < 0.005
+    assert comparison.changed < 0.005
+    assert comparison.moved > 0.7
+    assert comparison.verdict is QaVerdict.GOOD
 
 
 def test_a_banner_that_is_gone_is_all_that_is_lost() -> None:
     """To the row, since what follows begins right below it."""
-    found = compared(banner(PAGE), PAGE)
-    box = found.regions[0]
+    comparison = compared(banner(PAGE), PAGE)
+    box = comparison.regions[0]
 
-    assert (box.x, box.y, box.w, box.h, len(found.regions)) == (0, 0, 1280, 80, 1)
+    assert (box.x, box.y, box.w, box.h, len(comparison.regions)) == (0, 0, 1280, 80, 1)
 
 
 def test_damage_with_a_gap_between_is_one_region() -> None:
     """Words of a line belong together, and things far apart do not."""
     holed = TALL.copy()
     holed[640:656, 320:336], holed[640:656, 352:368], holed[1200:1216, 320:336] = 0, 0, 0
-    found = compared(TALL, holed)
+    comparison = compared(TALL, holed)
 
-    assert sorted((each.y, each.w) for each in found.regions) == [(640, 48), (1200, 16)]
+    assert sorted((each.y, each.w) for each in comparison.regions) == [(640, 48), (1200, 16)]
 
 
 def test_a_banner_in_a_noisy_picture_costs_the_banner() -> None:
-    """Where no two rows are equal, their order of light and dark tells."""
-    found = compared(PAGE, noisy(banner(PAGE), 5))
+    """When no two rows are equal, they are matched by their order of light and dark."""
+    comparison = compared(PAGE, noisy(banner(PAGE), 5))
 
-    assert found.score > 0.95
-    assert found.moved > 0.9
+    assert comparison.score > 0.95
+    assert comparison.moved > 0.9
 
 
 def test_a_line_that_moved_one_column_leaves_the_other() -> None:
     """Strips are aligned by themselves."""
     moved = TALL.copy()
     moved[300 + LINE_PX :, 260:] = TALL[300:-LINE_PX, 260:]
-    found = compared(TALL, moved)
+    comparison = compared(TALL, moved)
 
-    assert found.score > 0.97
-    assert 0.5 < found.moved < 0.95
+    assert comparison.score > 0.97
+    assert 0.5 < comparison.moved < 0.95
 
 
 def test_several_insertions_are_all_found() -> None:
     """Each shifts what follows by more."""
     parts = [TALL[:1000], photo(5, 1280, 64), TALL[1000:2400], photo(6, 1280, 90), TALL[2400:]]
-    found = compared(TALL, np.concatenate(parts))
+    comparison = compared(TALL, np.concatenate(parts))
 
-    assert found.score > 0.95
-    assert found.lost < 0.01
+    assert comparison.score > 0.95
+    assert comparison.lost < 0.01
 
 
 def test_parts_in_another_order_are_another_page() -> None:
-    """What stands elsewhere is found only as far as the order stays."""
-    found = compared(TALL[:2000], np.concatenate([TALL[1000:2000], TALL[:1000]]))
+    """Moved parts are found only as far as the order stays."""
+    comparison = compared(TALL[:2000], np.concatenate([TALL[1000:2000], TALL[:1000]]))
 
-    assert 0.3 < found.score < 0.75
-    assert found.verdict is QaVerdict.BROKEN
+    assert 0.3 < comparison.score < 0.75
+    assert comparison.verdict is QaVerdict.BROKEN
 
 
 def test_a_page_that_goes_on_keeps_its_beginning() -> None:
-    """What was loaded later is added, not lost."""
-    found = compared(TALL[:2000], TALL)
+    """Content that was loaded later is added, not lost."""
+    comparison = compared(TALL[:2000], TALL)
 
-    assert found.lost == found.changed == 0
-    assert found.added > 0.3
+    assert comparison.lost == comparison.changed == 0
+    assert comparison.added > 0.3
 
 
 def test_a_page_that_is_cut_off_loses_its_end() -> None:
     """The same, turned round."""
-    found = compared(TALL, TALL[:2000])
+    comparison = compared(TALL, TALL[:2000])
 
-    assert 0.35 < found.lost < 0.65
-    assert found.verdict is QaVerdict.BROKEN
+    assert 0.35 < comparison.lost < 0.65
+    assert comparison.verdict is QaVerdict.BROKEN
 
 
 @pytest.mark.parametrize("ground", [255, 20])
 def test_a_blank_page_is_blank(ground: int) -> None:
     """White or dark, and though a white one shares most of its pixels with the page."""
-    found = compared(PAGE, np.full_like(PAGE, ground))
+    comparison = compared(PAGE, np.full_like(PAGE, ground))
 
-    assert found.blank
-    assert found.score < 0.25
-    assert PlaybackFault.BLANK in found.faults
-    assert found.verdict is QaVerdict.BROKEN
+    assert comparison.blank
+    assert comparison.score < 0.25
+    assert PlaybackFault.BLANK in comparison.faults
+    assert comparison.verdict is QaVerdict.BROKEN
 
 
 def test_a_page_with_a_line_only_is_blank() -> None:
@@ -169,32 +169,32 @@ def test_a_page_with_a_line_only_is_blank() -> None:
 
 def test_a_blank_page_that_was_seen_is_not_missed() -> None:
     """Nobody is shown less than nothing."""
-    found = compared(WHITE, WHITE)
+    comparison = compared(WHITE, WHITE)
 
-    assert found.seen_blank
-    assert not found.blank
-    assert found.verdict is QaVerdict.GOOD
+    assert comparison.seen_blank
+    assert not comparison.blank
+    assert comparison.verdict is QaVerdict.GOOD
 
 
 @pytest.mark.parametrize("shown", [255 - WHITE // 2, PAGE], ids=["another colour", "a page"])
 def test_what_was_blank_and_is_another_picture_is_doubtful(shown: Pixels) -> None:
     """Nothing of it can be lost, and yet it is not what was kept."""
-    found = compared(WHITE, shown)
+    comparison = compared(WHITE, shown)
 
-    assert found.seen_blank
-    assert found.verdict is QaVerdict.DOUBTFUL
+    assert comparison.seen_blank
+    assert comparison.verdict is QaVerdict.DOUBTFUL
 
 
 def test_missing_pictures_are_lost() -> None:
     """Drawn where it was seen, flat where it is shown; the page around them is fine."""
     gone = PAGE.copy()
     gone[180:640, 280:720] = 255
-    found = compared(PAGE, gone)
+    comparison = compared(PAGE, gone)
 
-    assert found.lost > 0.1
-    assert found.changed < 0.02
-    assert found.regions[0].kind is RegionKind.LOST
-    assert found.verdict is not QaVerdict.GOOD
+    assert comparison.lost > 0.1
+    assert comparison.changed < 0.02
+    assert comparison.regions[0].kind is RegionKind.LOST
+    assert comparison.verdict is not QaVerdict.GOOD
 
 
 def test_a_picture_in_place_of_another_is_a_bounded_change() -> None:
@@ -203,61 +203,61 @@ def test_a_picture_in_place_of_another_is_a_bounded_change() -> None:
     swapped[200:450, 900:1200] = photo(99, 300, 250)
     before = TALL.copy()
     before[200:450, 900:1200] = photo(98, 300, 250)
-    found = compared(before, swapped)
+    comparison = compared(before, swapped)
 
-    assert found.changed > 0.003
-    assert found.lost < 0.002
-    assert found.verdict is QaVerdict.GOOD
-    box = found.regions[0]
-    assert (box.kind, len(found.regions)) == (RegionKind.CHANGED, 1)
+    assert comparison.changed > 0.003
+    assert comparison.lost < 0.002
+    assert comparison.verdict is QaVerdict.GOOD
+    box = comparison.regions[0]
+    assert (box.kind, len(comparison.regions)) == (RegionKind.CHANGED, 1)
     assert box.x in range(880, 913)
     assert box.y in range(180, 217)
 
 
 def test_another_page_is_another() -> None:
     """Though both are mostly white."""
-    found = compared(PAGE, OTHER)
+    comparison = compared(PAGE, OTHER)
 
-    assert found.same > 0.5
-    assert found.score < 0.5
-    assert found.verdict is QaVerdict.BROKEN
+    assert comparison.same > 0.5
+    assert comparison.score < 0.5
+    assert comparison.verdict is QaVerdict.BROKEN
 
 
 def test_a_dark_twin_is_not_alike() -> None:
     """Every colour turned round."""
-    found = compared(PAGE, 255 - PAGE)
+    comparison = compared(PAGE, 255 - PAGE)
 
-    assert found.score < 0.2
-    assert found.largest > 0.9
+    assert comparison.score < 0.2
+    assert comparison.largest > 0.9
 
 
 def test_a_wall_before_the_page_covers_it() -> None:
-    """What is dimmed and what is hidden count."""
-    found = compared(PAGE, wall(PAGE))
+    """Dimmed and hidden parts both count."""
+    comparison = compared(PAGE, wall(PAGE))
 
-    assert found.covered > 0.5
-    assert PlaybackFault.COVERED in found.faults
-    assert found.regions[0].kind is RegionKind.COVERED
+    assert comparison.covered > 0.5
+    assert PlaybackFault.COVERED in comparison.faults
+    assert comparison.regions[0].kind is RegionKind.COVERED
 
 
 def test_a_picture_that_lost_its_colours_has_changed() -> None:
     """Colour counts where brightness is the same."""
     grey = np.asarray(Image.fromarray(PAGE).convert("L").convert("RGB"))
 
-    found = compared(PAGE, grey)
+    comparison = compared(PAGE, grey)
 
-    assert found.score < 0.9
-    assert found.changed > 0.1
+    assert comparison.score < 0.9
+    assert comparison.changed > 0.1
 
 
 def test_a_blurred_page_is_not_sharp() -> None:
     """Words that cannot be read are gone."""
     blurred = np.asarray(Image.fromarray(PAGE).filter(ImageFilter.GaussianBlur(3)))
 
-    found = compared(PAGE, blurred)
+    comparison = compared(PAGE, blurred)
 
-    assert found.score < 0.75
-    assert found.verdict is not QaVerdict.GOOD
+    assert comparison.score < 0.75
+    assert comparison.verdict is not QaVerdict.GOOD
 
 
 def test_more_pixels_to_a_css_pixel_are_the_same_page() -> None:
@@ -284,10 +284,10 @@ def test_any_two_sizes_can_be_compared(one: tuple[int, int], other: tuple[int, i
     """Also where they share a single pixel."""
     first = Image.new("RGB", one, "navy")
     second = Image.new("RGB", other, "white")
-    found = compared(np.asarray(first), np.asarray(second))
+    comparison = compared(np.asarray(first), np.asarray(second))
 
-    assert (found.size_seen, found.size_shown) == (one, other)
-    assert 0 <= found.score <= 1
+    assert (comparison.size_seen, comparison.size_shown) == (one, other)
+    assert 0 <= comparison.score <= 1
 
 
 def test_larger_damage_never_scores_better() -> None:
@@ -305,9 +305,9 @@ def test_larger_damage_never_scores_better() -> None:
 
 def test_a_heat_map_is_a_small_picture_of_the_page() -> None:
     """As wide as the page at most, and lower than a tall one."""
-    found = compare_pictures(packed(TALL), packed(page(4, 4_600)), heat=True)
-    assert found.heat is not None
-    with Image.open(io.BytesIO(found.heat)) as heat:
+    comparison = compare_pictures(packed(TALL), packed(page(4, 4_600)), heat=True)
+    assert comparison.heat is not None
+    with Image.open(io.BytesIO(comparison.heat)) as heat:
         assert heat.format == "PNG"
         assert heat.width <= 1280
         assert heat.height <= 4000
@@ -319,9 +319,9 @@ def test_a_heat_map_is_red_where_something_is_lost() -> None:
     """And without colour where nothing happened."""
     gone = PAGE.copy()
     gone[400:, 280:] = 255
-    found = compare_pictures(packed(PAGE), packed(gone), heat=True)
-    assert found.heat is not None
-    heat = np.asarray(Image.open(io.BytesIO(found.heat)).convert("RGB")).astype(int)
+    comparison = compare_pictures(packed(PAGE), packed(gone), heat=True)
+    assert comparison.heat is not None
+    heat = np.asarray(Image.open(io.BytesIO(comparison.heat)).convert("RGB")).astype(int)
     redness = heat[..., 0] - heat[..., 2]
 
     assert (redness[420:780, 300:700] > 40).mean() > 0.5
@@ -332,9 +332,9 @@ def test_whoever_sees_what_was_found_may_say_whether_to_draw() -> None:
     """A function that is given the comparison, verdict and all, decides."""
     shown: list[PictureComparison] = []
 
-    def is_broken(found: PictureComparison) -> bool:
-        shown.append(found)
-        return found.verdict is QaVerdict.BROKEN
+    def is_broken(comparison: PictureComparison) -> bool:
+        shown.append(comparison)
+        return comparison.verdict is QaVerdict.BROKEN
 
     drawn, left = (compare_pictures(packed(PAGE), packed(each), heat=is_broken) for each in (WHITE, PAGE))
     assert shown[0] == replace(drawn, heat=None)
@@ -356,15 +356,15 @@ def _stacked(blocks: list[int]) -> Pixels:
 def test_figures_are_shares_and_boxes_lie_on_the_page(one: list[int], other: list[int]) -> None:
     """Whatever was drawn; and nothing but the same picture is the same."""
     seen = _stacked(one)
-    found = compared(seen, _stacked(other))
-    shares = (found.score, found.same, found.lost, found.changed, found.added)
+    comparison = compared(seen, _stacked(other))
+    shares = (comparison.score, comparison.same, comparison.lost, comparison.changed, comparison.added)
 
-    assert all(0 <= share <= 1 for share in (*shares, found.covered, found.moved))
-    assert len(found.regions) <= MOST_REGIONS
-    for box in found.regions:
+    assert all(0 <= share <= 1 for share in (*shares, comparison.covered, comparison.moved))
+    assert len(comparison.regions) <= MOST_REGIONS
+    for box in comparison.regions:
         assert 0 <= box.x < box.x + box.w <= 320
         assert 0 <= box.y < box.y + box.h < len(seen) + 16
-    assert (one == other) == (found.score == 1)
+    assert (one == other) == (comparison.score == 1)
 
 
 @given(st.integers(0, 1 << 30))
@@ -375,8 +375,8 @@ def test_what_was_put_in_is_found_wherever_it_is(seed: int) -> None:
     blocks = chosen.sample(range(5), 4)
     more = blocks.copy()
     more.insert(chosen.randrange(5), 5)
-    found = compared(_stacked(blocks), _stacked(more))
+    comparison = compared(_stacked(blocks), _stacked(more))
 
-    assert found.lost + found.changed < 0.02
-    assert found.added > 0.1
-    assert compared(_stacked(more), _stacked(blocks)).lost == pytest.approx(found.added, abs=0.05)
+    assert comparison.lost + comparison.changed < 0.02
+    assert comparison.added > 0.1
+    assert compared(_stacked(more), _stacked(blocks)).lost == pytest.approx(comparison.added, abs=0.05)

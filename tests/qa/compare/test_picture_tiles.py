@@ -21,7 +21,7 @@ COLOURS = {3: b"\x08\x02", 4: b"\x08\x06"}
 
 
 def filtered(pixels: NDArray[np.uint8], kinds: list[int]) -> bytes:
-    """A PNG whose rows are told in these ways, one after the other (PNG, 3rd edition, 9.2)."""
+    """Return a PNG whose rows use these filter types in turn (PNG, 3rd edition, 9.2)."""
     height, width, channels = pixels.shape
     rows = pixels.reshape(height, -1).astype(np.int32)
     raw = bytearray()
@@ -32,8 +32,8 @@ def filtered(pixels: NDArray[np.uint8], kinds: list[int]) -> bytes:
         near = [abs(guess - each) for each in (left, above, corner)]
         paeth = np.where((near[0] <= near[1]) & (near[0] <= near[2]), left, np.where(near[1] <= near[2], above, corner))
         kind = kinds[at % len(kinds)]
-        told = row - (0 * row, left, above, (left + above) // 2, paeth)[kind]
-        raw += bytes([kind]) + (told & 255).astype(np.uint8).tobytes()
+        residual = row - (0 * row, left, above, (left + above) // 2, paeth)[kind]
+        raw += bytes([kind]) + (residual & 255).astype(np.uint8).tobytes()
     header = struct.pack(">II", width, height) + COLOURS[channels] + b"\0\0\0"
     parts = ((b"IHDR", header), (b"IDAT", zlib.compress(bytes(raw))), (b"IEND", b""))
     return SIGNATURE + b"".join(png_chunk(*each) for each in parts)
@@ -53,9 +53,9 @@ def test_every_filter_gives_the_pixels_back(
     """Whatever rows come before and after: what was drawn, as Pillow reads it."""
     drawn = np.random.default_rng(seed).integers(0, 256, (height, width, channels), np.uint8)
     png = filtered(drawn, kinds)
-    found = decode_8bit_png(png)
-    assert found is not None
-    assert np.array_equal(found, drawn)
+    pixels = decode_8bit_png(png)
+    assert pixels is not None
+    assert np.array_equal(pixels, drawn)
     assert np.array_equal(np.asarray(Image.open(io.BytesIO(png))), drawn)
 
 
@@ -102,10 +102,10 @@ def test_what_says_more_than_colours_is_left_to_pillow(saved: Callable[[Image.Im
 def test_texts_and_profiles_in_it_change_nothing() -> None:
     """They are passed over."""
     whole = page(1, 64, 200)
-    told = PngImagePlugin.PngInfo()
-    told.add_text("title", "eXIf tRNS", zip=True)
+    metadata = PngImagePlugin.PngInfo()
+    metadata.add_text("title", "eXIf tRNS", zip=True)
     out = io.BytesIO()
-    Image.fromarray(whole).save(out, "PNG", pnginfo=told, icc_profile=b"no profile")
+    Image.fromarray(whole).save(out, "PNG", pnginfo=metadata, icc_profile=b"no profile")
     assert np.array_equal(decode_picture(out.getvalue()), whole)
 
 

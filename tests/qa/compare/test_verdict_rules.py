@@ -21,16 +21,16 @@ FINE = Picture()
 
 
 def place(w: int, h: int, kind: RegionKind = RegionKind.LOST, **more: float) -> DamageRegion:
-    """A region in the middle of the screen."""
+    """Return a region in the middle of the screen."""
     return DamageRegion(160, 160, w, h, kind, **more)
 
 
 def test_what_was_not_compared_is_not_judged() -> None:
     """Without any comparison the verdict is none, and neither good nor broken."""
-    found = judge_copy(None, None, None)
+    judgement = judge_copy(None, None, None)
 
-    assert (found.verdict, found.score, found.faults) == (QaVerdict.UNCHECKED, None, ())
-    assert found.reason
+    assert (judgement.verdict, judgement.score, judgement.faults) == (QaVerdict.UNCHECKED, None, ())
+    assert judgement.reason
 
 
 @pytest.mark.parametrize(
@@ -41,9 +41,9 @@ def test_each_comparison_alone_makes_a_verdict(
     picture: Picture | None, text: TextComparison | None, parts: ResourceComparison | None
 ) -> None:
     """Whatever is missing, what is there is judged."""
-    found = judge_copy(picture, text, parts)
+    judgement = judge_copy(picture, text, parts)
 
-    assert (found.verdict, found.score, found.reason) == (QaVerdict.GOOD, 1.0, "")
+    assert (judgement.verdict, judgement.score, judgement.reason) == (QaVerdict.GOOD, 1.0, "")
 
 
 @pytest.mark.parametrize(
@@ -58,19 +58,19 @@ def test_each_comparison_alone_makes_a_verdict(
 )
 def test_one_rule_is_enough_to_be_broken(picture: Picture, fault: PlaybackFault) -> None:
     """Each rule stands alone, names its fault first and says a sentence."""
-    found = judge_copy(picture, SAME_WORDS, WHOLE)
+    judgement = judge_copy(picture, SAME_WORDS, WHOLE)
 
-    assert found.verdict is QaVerdict.BROKEN
-    assert found.faults[0] is fault
-    assert found.reason.endswith(".")
+    assert judgement.verdict is QaVerdict.BROKEN
+    assert judgement.faults[0] is fault
+    assert judgement.reason.endswith(".")
 
 
 def test_missing_words_break_a_page_that_looks_the_same() -> None:
     """Another language in the same design: the picture hardly differs, the words do."""
     text = TextComparison(score=0.02, kept=0.04, added=0.9, words_seen=300, words_shown=290)
-    found = judge_copy(FINE, text, WHOLE)
+    judgement = judge_copy(FINE, text, WHOLE)
 
-    assert (found.verdict, found.faults, found.score) == (QaVerdict.BROKEN, (PlaybackFault.TEXT,), 0.02)
+    assert (judgement.verdict, judgement.faults, judgement.score) == (QaVerdict.BROKEN, (PlaybackFault.TEXT,), 0.02)
 
 
 def test_a_few_words_say_nothing_of_a_text() -> None:
@@ -83,15 +83,15 @@ def test_a_few_words_say_nothing_of_a_text() -> None:
 def test_lost_parts_are_named() -> None:
     """The reason says how many parts do not come, and the heaviest."""
     lost = (LostPart("https://a.example/main.css", "status: 404"), LostPart("https://a.example/b", ""))
-    found = judge_copy(FINE, SAME_WORDS, ResourceComparison(score=0.4, seen=9, shown=7, lost=lost))
+    judgement = judge_copy(FINE, SAME_WORDS, ResourceComparison(score=0.4, seen=9, shown=7, lost=lost))
 
-    assert (found.verdict, found.faults) == (QaVerdict.BROKEN, (PlaybackFault.RESOURCES,))
-    assert found.reason == "2 resources are missing: https://a.example/main.css."
+    assert (judgement.verdict, judgement.faults) == (QaVerdict.BROKEN, (PlaybackFault.RESOURCES,))
+    assert judgement.reason == "2 resources are missing: https://a.example/main.css."
 
 
 @pytest.mark.parametrize("size", [(300, 250), (728, 90), (160, 600), (304, 608)])
 def test_an_advertisement_is_no_loss(size: tuple[int, int]) -> None:
-    """What fills a box of an advertiser's size is another, or none, at every visit."""
+    """A box of an advertiser's size shows another advertisement, or none, at every visit."""
     region = place(*size, drawn=0.9, empty=1.0, share=0.2)
 
     assert judge_copy(replace(FINE, lost=0.2, regions=(region,))).verdict is QaVerdict.GOOD
@@ -108,9 +108,9 @@ def test_a_gallery_of_such_boxes_is_no_advertisement() -> None:
 def test_a_strip_at_an_edge_of_the_screen_is_no_loss(y: int) -> None:
     """A banner fixed to the window hides what is behind it, and nobody minds."""
     strip = DamageRegion(0, y, 1280, 128, RegionKind.COVERED, share=0.2, drawn=0.6, empty=0.7)
-    found = judge_copy(replace(FINE, lost=0.14, changed=0.06, regions=(strip,)))
+    judgement = judge_copy(replace(FINE, lost=0.14, changed=0.06, regions=(strip,)))
 
-    assert found.verdict is QaVerdict.GOOD
+    assert judgement.verdict is QaVerdict.GOOD
 
 
 def test_another_slide_is_doubtful_when_every_word_is_there() -> None:
@@ -146,16 +146,16 @@ def test_other_colours_are_doubtful_and_excuse_nothing_else() -> None:
 def test_doubt_begins_before_a_bound() -> None:
     """Between good and broken a person should look."""
     near = THRESHOLDS.lost * (1 + THRESHOLDS.doubt) / 2
-    found = judge_copy(replace(FINE, lost=near))
+    judgement = judge_copy(replace(FINE, lost=near))
 
-    assert (found.verdict, found.faults) == (QaVerdict.DOUBTFUL, (PlaybackFault.LOST,))
+    assert (judgement.verdict, judgement.faults) == (QaVerdict.DOUBTFUL, (PlaybackFault.LOST,))
 
 
-@given(lost=st.floats(0, 1), changed=st.floats(0, 1), more=st.floats(0, 1), kept=st.floats(0, 1))
-def test_more_harm_never_makes_a_better_verdict(lost: float, changed: float, more: float, kept: float) -> None:
+@given(lost=st.floats(0, 1), changed=st.floats(0, 1), more=st.floats(0, 1), kept_share=st.floats(0, 1))
+def test_more_harm_never_makes_a_better_verdict(lost: float, changed: float, more: float, kept_share: float) -> None:
     """Verdicts follow their figures in one direction."""
     order = [QaVerdict.GOOD, QaVerdict.DOUBTFUL, QaVerdict.BROKEN]
-    text = replace(SAME_WORDS, kept=kept)
+    text = replace(SAME_WORDS, kept=kept_share)
     less = judge_copy(replace(FINE, lost=lost, changed=changed), text).verdict
     worse = judge_copy(replace(FINE, lost=min(lost + more, 1), changed=changed), text).verdict
 
@@ -168,6 +168,6 @@ def test_more_harm_never_makes_a_better_verdict(lost: float, changed: float, mor
 ), max_size=50), st.tuples(st.integers(1, 5000), st.integers(1, 30_000)))  # fmt: skip
 def test_any_regions_make_a_verdict(regions: list[DamageRegion], size: tuple[int, int]) -> None:
     """A judge never fails, whatever it is told."""
-    found = judge_copy(Picture(score=0.5, lost=0.1, changed=0.1, size_seen=size, regions=tuple(regions)))
+    judgement = judge_copy(Picture(score=0.5, lost=0.1, changed=0.1, size_seen=size, regions=tuple(regions)))
 
-    assert found.verdict in (QaVerdict.GOOD, QaVerdict.DOUBTFUL, QaVerdict.BROKEN)
+    assert judgement.verdict in (QaVerdict.GOOD, QaVerdict.DOUBTFUL, QaVerdict.BROKEN)

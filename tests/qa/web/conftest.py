@@ -10,5 +10,5 @@ from tests.support.browser_screen import screen, windows  # noqa: F401 fixtures
 
 @pytest.fixture(scope="session")
 def drawings() -> list[GalleryPictures]:
-    """Pages and their copies, drawn once."""
+    """Draw the pages and their copies, once."""
     return asyncio.run(draw())

@@ -88,7 +88,7 @@ class GalleryPictures:
 
 
 async def draw(high: int = 900) -> list[GalleryPictures]:
-    """Each of `SORTS`, in a browser of its own."""
+    """Open a browser and draw each of `SORTS` in it."""
     async with open_screen() as screen:
         return [
             GalleryPictures(await _drawn(screen, sort, {}, high), await _drawn(screen, sort, sort.changed, high))
@@ -97,8 +97,8 @@ async def draw(high: int = 900) -> list[GalleryPictures]:
 
 
 def fill(quality_builder: QualityBuilder, drawings: list[GalleryPictures]) -> list[str]:
-    """One page of each sort, checked; their identifiers, the worst first."""
-    found = []
+    """Add one checked page of each sort; return their ids, the worst first."""
+    scored_ids = []
     for number, (sort, drawing) in enumerate(zip(SORTS, drawings, strict=True)):
         heat = compare_pictures(drawing.seen, drawing.shown, heat=True).heat
         assert heat is not None
@@ -112,8 +112,8 @@ def fill(quality_builder: QualityBuilder, drawings: list[GalleryPictures]) -> li
         }  # fmt: skip
         if sort.verdict is not QaVerdict.GOOD:
             facts["pictures"] = pictures
-        found.append((sort.score, quality_builder.check(sort.url, sort.verdict, sort.score, **facts)))
-    return [page_id for _, page_id in sorted(found)]
+        scored_ids.append((sort.score, quality_builder.check(sort.url, sort.verdict, sort.score, **facts)))
+    return [page_id for _, page_id in sorted(scored_ids)]
 
 
 async def _drawn(screen: BrowserScreen, sort: GalleryPage, changed: dict[str, str], high: int) -> bytes:

@@ -43,14 +43,14 @@ class ShownResults:
     ids: list[str]
 
     def address(self, place: int | None = None, query: str = "") -> str:
-        """The list, or a result."""
+        """Return the URL of the list, or of a result."""
         path = "" if place is None else f"/{self.ids[place]}/images"
         return f"{self.front}/quality{path}{query}"
 
 
 @pytest.fixture(scope="module")
 def served(drawings: list[GalleryPictures], tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShownResults]:
-    """The real server of a collection with five checked copies, whose reader is a reviewer."""
+    """Serve a collection with five checked copies by the real server; its reader is a reviewer."""
     reviewers = ReviewerRules(networks=parse_networks(["127.0.0.1"]))
     with open_quality_builder(tmp_path_factory.mktemp("checked")) as quality_builder:
         ids = fill(quality_builder, drawings)
@@ -62,7 +62,7 @@ def served(drawings: list[GalleryPictures], tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture
 def shown(served: ShownResults) -> Iterator[ShownResults]:
-    """The same, without the marks of other tests."""
+    """Yield the same server, and remove the marks of the test afterwards."""
     yield served
     unmarked = {"review": None, "reviewed_by": "", "note": "", "repair": 0, "repair_ms": None}
     with served.quality_builder.store.writing() as rows:
@@ -118,7 +118,7 @@ async def until(screen: BrowserScreen, expression: str) -> None:
 
 
 async def mouse(screen: BrowserScreen, kind: str, x: float, y: float) -> None:
-    """What a mouse does."""
+    """Send a mouse event."""
     buttons = {"button": "left", "buttons": 1, "clickCount": 1}
     await screen.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, **buttons)
 
@@ -130,7 +130,7 @@ async def test_the_slider_is_moved_by_keys_and_by_mouse(shown: ShownResults, scr
     for _ in range(3):
         await press(screen, "ArrowRight")
     by_keys = await screen.value(AT)
-    told = await screen.value("document.querySelector('[data-divide]').getAttribute('aria-valuetext')")
+    value_text = await screen.value("document.querySelector('[data-divide]').getAttribute('aria-valuetext')")
     box = await screen.value(
         "(r => [r.left, r.top, r.width])(document.querySelector('[data-panes]').getBoundingClientRect())"
     )
@@ -145,7 +145,7 @@ async def test_the_slider_is_moved_by_keys_and_by_mouse(shown: ShownResults, scr
     cut = await screen.value("['seen', 'shown'].map(k => getComputedStyle(document.querySelector('.' + k)).clipPath)")
 
     assert (by_keys, begun, dragged) == ("53%", "25%", "70%")
-    assert "53 per cent" in told
+    assert "53 per cent" in value_text
     assert await screen.value(AT) == "69%"
     assert "31%" in cut[0]
     assert "69%" in cut[1]
@@ -166,13 +166,13 @@ async def test_keys_change_how_it_is_compared(shown: ShownResults, screen: Brows
                 "('.' + k)); return s.display !== 'none' && s.visibility !== 'hidden'; }).join()"
             )
         )
-    said = await screen.value(SAYS)
+    announcement = await screen.value(SAYS)
     await press(screen, "h")
     await screen.open(shown.address(1))
 
     assert modes == ["slider", "side", "slider", "blink", "blink", "heat", "slider"]
     assert fronts == ["seen,shown,heat", "seen,shown", "seen", "shown", "heat", "seen,shown"]
-    assert said == "Slider"
+    assert announcement == "Slider"
     assert await screen.value(MODE) == "heat"
 
 
@@ -274,19 +274,19 @@ async def test_help_tells_the_keys_and_turns_them_off(shown: ShownResults, scree
 async def test_axe_finds_nothing_serious(dark: bool, shown: ShownResults, screen: BrowserScreen) -> None:
     """Both pages, in both colours, widths and languages; nothing is wider than the window."""
     before, size = ("/de", (390, 844)) if dark else ("", (1200, 900))
-    found = {}
+    findings = {}
     for name in ("", f"/{shown.ids[2]}/images", f"/{shown.ids[4]}/images", "?verdict=nonsense"):
         address = f"{shown.front}{before}/quality{name}"
         await screen.open(address, size=size, dark=dark)
-        found[name] = await screen.findings()
+        findings[name] = await screen.findings()
         wide = await screen.value("document.documentElement.scrollWidth - innerWidth")
         if wide > 0:
-            found[name].append(f"wider by {wide}")
+            findings[name].append(f"wider by {wide}")
     await screen.open(shown.address(2), size=size, dark=dark)
     await screen.value("document.querySelector('[data-opens-keys]').click()")
-    found["help"] = await screen.findings()
+    findings["help"] = await screen.findings()
 
-    assert {name: each for name, each in found.items() if each} == {}
+    assert {name: each for name, each in findings.items() if each} == {}
 
 
 async def test_a_finger_moves_the_slider(shown: ShownResults, screen: BrowserScreen) -> None:

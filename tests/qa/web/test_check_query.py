@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
     )
 )
 def test_a_filter_survives_its_address(wanted: CheckFilter) -> None:
-    """What an address says is what was asked for."""
+    """Parsing the filter's address returns the same filter."""
     assert parse_check_filter(filter_values(wanted)) == wanted
 
 

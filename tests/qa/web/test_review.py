@@ -47,34 +47,34 @@ HOSTILE = "</script><img src=x onerror=alert(1)>\"'&\u202egnp.exe"
 
 @pytest.fixture
 def quality_builder(tmp_path: Path) -> Iterator[QualityBuilder]:
-    """An empty collection and its registry."""
+    """Open an empty collection and its registry."""
     with open_quality_builder(tmp_path) as it:
         yield it
 
 
 @pytest.fixture
 def front(quality_builder: QualityBuilder) -> Iterator[RegistryFront]:
-    """The front, as a reviewer meets it."""
+    """Yield the front as a reviewer sees it."""
     with open_quality_pages(quality_builder) as it:
         yield it
 
 
 @pytest.fixture
 def strange(quality_builder: QualityBuilder) -> Iterator[RegistryFront]:
-    """The front, as everybody else meets it."""
+    """Yield the front as everybody else sees it."""
     with open_quality_pages(quality_builder, peer=STRANGER) as it:
         yield it
 
 
 def urls(answer: httpx.Response) -> list[str]:
-    """The URLs of a list, in its order."""
+    """Return the URLs of a list, in its order."""
     return re.findall(r"data-row href=[^>]+>([^<]+)</a>", answer.text)
 
 
 def fields(answer: httpx.Response) -> dict[str, str]:
-    """The hidden fields of the form."""
-    found = re.findall(r'type="hidden" name="([^"]+)" value="([^"]*)"', answer.text)
-    return {name: html.unescape(value) for name, value in found}
+    """Return the hidden fields of the form."""
+    pairs = re.findall(r'type="hidden" name="([^"]+)" value="([^"]*)"', answer.text)
+    return {name: html.unescape(value) for name, value in pairs}
 
 
 def send(front: RegistryFront, path: str, act: str, **more: Any) -> httpx.Response:
@@ -150,9 +150,9 @@ def test_filters_narrow_the_list(
     quality_builder.check("https://other.example/c", QaVerdict.DOUBTFUL, 0.8, page_class=PageClass.SOFT_404)
     quality_builder.check(f"{SITE}/d", QaVerdict.GOOD, 0.99, level="html")
 
-    found = urls(front.get(f"/quality?{query}"))
+    listed_urls = urls(front.get(f"/quality?{query}"))
 
-    assert [url[-1] for url in found] == list(expected)
+    assert [url[-1] for url in listed_urls] == list(expected)
 
 
 @pytest.mark.parametrize(
@@ -173,22 +173,22 @@ def test_a_long_list_goes_on_by_place(quality_builder: QualityBuilder, front: Re
     """Every result once, in order; programs choose how many at a time."""
     for number in range(120):
         quality_builder.check(f"{SITE}/{number:03}", QaVerdict.BROKEN, number / 200)
-    found: list[str] = []
+    page_urls: list[str] = []
     path = "/quality"
     while path:
         answer = front.get(path)
-        found += urls(answer)
+        page_urls += urls(answer)
         more = re.search(r'rel="next" href="([^"]+)"', answer.text)
         path = html.unescape(more[1]) if more else ""
-    told: list[str] = []
+    api_urls: list[str] = []
     address: str | None = "/quality/api/results?limit=7"
     while address:
         part = front.get(address).json()
         assert len(part["results"]) <= 7
-        told += [each["url"] for each in part["results"]]
+        api_urls += [each["url"] for each in part["results"]]
         address = part["next"]
 
-    assert found == told == [f"{SITE}/{number:03}" for number in range(120)]
+    assert page_urls == api_urls == [f"{SITE}/{number:03}" for number in range(120)]
 
 
 def test_a_result_shows_what_was_found(quality_builder: QualityBuilder, front: RegistryFront) -> None:
@@ -263,11 +263,11 @@ def test_a_reviewer_judges(act: str, quality_builder: QualityBuilder, front: Reg
 def test_a_script_is_answered_with_json(quality_builder: QualityBuilder, front: RegistryFront) -> None:
     """The page shows the new state without being loaded again."""
     page_id = quality_builder.check(f"{SITE}/p")
-    told = send(front, f"/quality/{page_id}/images", "good", headers={"Accept": "application/json"})
+    response = send(front, f"/quality/{page_id}/images", "good", headers={"Accept": "application/json"})
 
-    assert told.json()["pressed"] == ["good"]
-    assert told.json()["verdict"] == "good"
-    assert "Good, reviewed" in told.json()["standing"]
+    assert response.json()["pressed"] == ["good"]
+    assert response.json()["verdict"] == "good"
+    assert "Good, reviewed" in response.json()["standing"]
 
 
 def test_after_a_mark_the_list_goes_on_from_where_it_was(quality_builder: QualityBuilder, front: RegistryFront) -> None:
@@ -304,18 +304,18 @@ def test_a_token_makes_a_reviewer(quality_builder: QualityBuilder, strange: Regi
     """As a password in a browser, under a name that is kept, or as programs say it; no other word does."""
     page_id = quality_builder.check(f"{SITE}/p")
     path = f"/quality/{page_id}/images"
-    said = base64.b64encode(f"Cleo:{TOKEN}".encode()).decode()
-    asked = strange.get("/quality/sign-in")
-    let_in = strange.get("/quality/sign-in", Authorization=f"Basic {said}")
-    values = fields(strange.get(path, Authorization=f"Basic {said}"))
+    credentials = base64.b64encode(f"Cleo:{TOKEN}".encode()).decode()
+    challenge = strange.get("/quality/sign-in")
+    let_in = strange.get("/quality/sign-in", Authorization=f"Basic {credentials}")
+    values = fields(strange.get(path, Authorization=f"Basic {credentials}"))
     done = strange.post(
         path, urlencode({**values, "act": "good", "by": "Somebody else"}).encode(),
         {"Content_Type": "application/x-www-form-urlencoded", "Sec_Fetch_Site": "same-origin",
-         "Authorization": f"Basic {said}"},
+         "Authorization": f"Basic {credentials}"},
     )  # fmt: skip
 
-    assert (asked.status_code, let_in.status_code) == (401, 303)
-    assert asked.headers["www-authenticate"].startswith("Basic ")
+    assert (challenge.status_code, let_in.status_code) == (401, 303)
+    assert challenge.headers["www-authenticate"].startswith("Basic ")
     assert done.status_code == 303
     assert quality_builder.row(page_id).reviewed_by == "Cleo"
     assert "data-marks" in strange.get(path, Authorization=f"Bearer {TOKEN}").text
@@ -365,11 +365,11 @@ def test_no_route_tells_of_what_was_taken_down(
     stamp = f"{NOW:%Y%m%d%H%M%S}" if kind is TakedownKind.CAPTURE else ""
     take_down(quality_builder, effect, kind, what, stamp)
 
-    for asked in (front, strange):
+    for client in (front, strange):
         for path in ("/quality", f"/quality/{other}/images", "/quality/api/results", "/quality?host=gone.example"):
-            assert "secret" not in asked.get(path).text.replace("gone.example/secret?", "")
+            assert "secret" not in client.get(path).text.replace("gone.example/secret?", "")
         for rest in ("", "/seen", "/shown", "/heat", "/small/seen"):
-            again = asked.get(f"/quality/{page_id}/images{rest}", If_None_Match=before.headers["etag"])
+            again = client.get(f"/quality/{page_id}/images{rest}", If_None_Match=before.headers["etag"])
             assert again.status_code == 404
             assert "secret" not in again.text
     assert send(front, f"/quality/{other}/images", "good", headers={}).status_code == 303
@@ -379,13 +379,13 @@ def test_no_route_tells_of_what_was_taken_down(
         {"Content_Type": "application/x-www-form-urlencoded", "Sec_Fetch_Site": "same-origin"},
     )  # fmt: skip
     assert refused.status_code == 404
-    told = strange.get("/quality/api/summary?host=gone.example").json()
-    assert told == {"totals": None}
+    summary = strange.get("/quality/api/summary?host=gone.example").json()
+    assert summary == {"totals": None}
     assert front.get("/quality/api/summary?host=gone.example").json()["totals"]["broken"] == 1
 
 
 def test_a_level_without_images_has_no_pictures(quality_builder: QualityBuilder, front: RegistryFront) -> None:
-    """Where readers may not see the page's images, no picture of it is shown either."""
+    """When readers may not see the page's images, no picture of it is shown either."""
     page_id = quality_builder.check(f"{SITE}/p", page={"shot": png()}, pictures={"seen": webp(), "shown": webp()})
     decide(quality_builder.builder.layout, Level.TEXT, domain="quality.example")
 
@@ -439,14 +439,14 @@ def test_programs_are_told_the_same(quality_builder: QualityBuilder, front: Regi
     listed = front.get("/quality/api/results").json()
     check_response("/quality/api/results", 200, listed)
     check_response("/quality/api/summary", 200, front.get("/quality/api/summary").json())
-    (told,) = listed["results"]
+    (entry,) = listed["results"]
     documented = Path("docs/how-to/quality.md").read_text()
 
-    assert told["page_id"] == page_id
-    assert told["result"] == f"/quality/{page_id}/images"
-    assert (told["verdict"], told["machine"], told["person"]) == ("broken", "broken", None)
-    assert told["lost"] == [{"url": f"{SITE}/a", "reason": "digest"}]
-    assert [name for name in told if f"`{name}`" not in documented] == []
+    assert entry["page_id"] == page_id
+    assert entry["result"] == f"/quality/{page_id}/images"
+    assert (entry["verdict"], entry["machine"], entry["person"]) == ("broken", "broken", None)
+    assert entry["lost"] == [{"url": f"{SITE}/a", "reason": "digest"}]
+    assert [name for name in entry if f"`{name}`" not in documented] == []
     assert front.get("/quality/api/summary").json()["totals"] == {
         "broken": 1, "doubtful": 0, "good": 0, "unchecked": 0,
     }  # fmt: skip
@@ -464,7 +464,7 @@ def test_a_registry_that_is_away_is_told(quality_builder: QualityBuilder) -> Non
 
 
 def test_readers_have_rates(quality_builder: QualityBuilder, strange: RegistryFront, front: RegistryFront) -> None:
-    """Who asks too often waits; reviewers need not."""
+    """Readers who send too many requests get 429; reviewers do not."""
     quality_builder.check(f"{SITE}/p")
     strangers = [strange.get("/quality/api/summary").status_code for _ in range(70)]
     reviewers = [front.get("/quality/api/summary").status_code for _ in range(70)]
@@ -511,8 +511,8 @@ def test_without_a_setting_nobody_is_a_reviewer(quality_builder: QualityBuilder)
     with open_front(
         root, FixedRegistry(quality_builder.store), mounts=[QualityContext(quality_builder.builder.layout)]
     ) as front:
-        for said in ("Bearer ", "Bearer", "Basic eDo=", "Basic Og==", ""):
-            answer = front.get(f"/quality/{page_id}/images", Authorization=said)
+        for authorization in ("Bearer ", "Bearer", "Basic eDo=", "Basic Og==", ""):
+            answer = front.get(f"/quality/{page_id}/images", Authorization=authorization)
             assert "data-marks" not in answer.text
             assert "weboid serve --reviewers" in answer.text
-            assert front.get("/quality/sign-in", Authorization=said).status_code == 403
+            assert front.get("/quality/sign-in", Authorization=authorization).status_code == 403

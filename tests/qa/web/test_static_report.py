@@ -39,7 +39,7 @@ SAYS = "document.querySelector('[data-says]').textContent.trim()"
 
 
 def result(number: int, url: str = "", **facts: Any) -> VisibleCheck:
-    """A result with so little that many of them are soon made."""
+    """Return a small result, so that many of them are made quickly."""
     at = warc_date_at(1_700_000_000_000 + number * 1_000)
     url = url or f"https://host{number % 97}.example/page/{number}"
     given = {
@@ -56,7 +56,7 @@ def result(number: int, url: str = "", **facts: Any) -> VisibleCheck:
 
 
 def written(root: Path, results: list[VisibleCheck], **more: Any) -> Path:
-    """A report of these, in a file."""
+    """Write a report of these results to a file; return its path."""
     path = root / "report.html"
     report = CheckReport(**{"title": "A collection", "made_at": MADE, **more})
     with path.open("w", encoding="utf-8") as file:
@@ -65,10 +65,10 @@ def written(root: Path, results: list[VisibleCheck], **more: Any) -> Path:
 
 
 def embedded(path: Path, name: str) -> Any:
-    """The JSON that stands in the file under a name."""
-    found = re.search(rf'id="{name}">(.*?)</script>', path.read_text(), re.DOTALL)
-    assert found is not None
-    return json.loads(found[1])
+    """Return the JSON that the file holds under a name."""
+    match = re.search(rf'id="{name}">(.*?)</script>', path.read_text(), re.DOTALL)
+    assert match is not None
+    return json.loads(match[1])
 
 
 def test_the_file_asks_nobody_for_anything(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_rows_hold_what_was_found(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report of many results."""
+    """Write a report of `MANY` results; return its path."""
     results = [result(number) for number in range(MANY)]
     return written(tmp_path_factory.mktemp("many"), results)
 
@@ -125,17 +125,17 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def drawn(
     drawings: list[GalleryPictures], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Path, list[str]]]:
-    """A report with pictures, and the identifiers of its results."""
+    """Write a report with pictures; yield its path and the ids of its gallery pages."""
     tmp_path = tmp_path_factory.mktemp("drawn")
     with open_quality_builder(tmp_path) as quality, open_quality_pages(quality):
         ids = fill(quality, drawings)
         pictures = CheckPictureFolder(quality.builder.layout.quality_pictures)
         results = [result(10 + n) for n in range(3)]
-        found = [VisibleCheck(quality.row(page_id), results[0].page) for page_id in ids]
+        checks = [VisibleCheck(quality.row(page_id), results[0].page) for page_id in ids]
         report = CheckReport("Harbour collection", MADE, "https://archive.example")
         path = tmp_path / "drawn.html"
         with path.open("w", encoding="utf-8") as file:
-            write_report(report, [*found, *results], file, pictures=pictures, shows_pictures=lambda _page: True)
+            write_report(report, [*checks, *results], file, pictures=pictures, shows_pictures=lambda _page: True)
         yield path, ids
 
 
@@ -190,7 +190,7 @@ async def test_many_results_are_paged(many: Path, screen: BrowserScreen) -> None
     await screen.value("""(() => { const form = document.querySelector('[data-sift]');
         form.elements.host.value = 'HOST5.example'; form.elements.verdict.value = 'broken';
         form.requestSubmit(); })()""")
-    said = await screen.value(SAYS)
+    announcement = await screen.value(SAYS)
     urls = await screen.value("[...document.querySelectorAll('[data-row]')].map(a => a.textContent)")
     await screen.value("document.querySelector('[data-later]').click()")
     later = await screen.value("document.querySelector('[data-row]').textContent")
@@ -199,7 +199,7 @@ async def test_many_results_are_paged(many: Path, screen: BrowserScreen) -> None
     assert many.stat().st_size < 200 * MANY
     assert first == 50
     assert place == "Part 1 of 400"
-    assert said == f"Results: {len(expected)}"
+    assert announcement == f"Results: {len(expected)}"
     assert urls == [f"https://host5.example/page/{number}" for number in expected[:50]]
     assert later.endswith(f"/page/{expected[50]}")
 
@@ -219,11 +219,11 @@ async def test_hostile_texts_do_nothing(tmp_path: Path, screen: BrowserScreen) -
     for number in (1, 2):
         await screen.value(f"location.hash = '#{number:032x}/images'")
         await until(screen, "!document.querySelector('[data-view-one]').hidden")
-    said = await screen.value("document.body.innerText")
+    body_text = await screen.value("document.body.innerText")
 
     assert "stolen" not in await screen.value("document.title.split('·')[0]")
     assert "</script>" in listed
-    assert "\u202e" not in listed + said
+    assert "\u202e" not in listed + body_text
     assert await screen.value("document.querySelector('[data-live]').hidden")
     assert await screen.value("document.scripts.length") == len(re.findall("<script", path.read_text()))
 
@@ -246,7 +246,7 @@ async def test_the_file_is_read_and_marked_by_keys(drawn: tuple[Path, list[str]]
     await until(screen, "document.querySelector('[data-one-url]').textContent.includes('seafarers')")
     await press(screen, "b")
     await press(screen, "r")
-    said = await screen.value(SAYS)
+    announcement = await screen.value(SAYS)
     await press(screen, "j")
     await until(screen, f"location.hash.includes({ids[1]!r})")
     await press(screen, "g")
@@ -259,7 +259,7 @@ async def test_the_file_is_read_and_marked_by_keys(drawn: tuple[Path, list[str]]
     marks = json.loads(given)
 
     assert pictures
-    assert "Your rating: Broken." in said
+    assert "Your rating: Broken." in announcement
     assert (marks["weboid_marks"], marks["by"]) == (1, "Ada")
     assert [(m["page_id"], m["verdict"], m["recrawl"]) for m in marks["marks"]] == [
         (ids[0], "broken", True), (ids[1], "good", False),
@@ -274,14 +274,14 @@ async def test_axe_finds_nothing_serious(dark: bool, drawn: tuple[Path, list[str
     """List and result, in both colours and widths; nothing is wider than the window."""
     path, ids = drawn
     await opened(screen, path, size=(390, 844) if dark else (1200, 900), dark=dark)
-    found = {}
+    findings = {}
     for name in ("list", f"{ids[2]}/images"):
         await screen.value(f"location.hash = '#{name}'")
         is_list = "" if name == "list" else "!"
         await until(screen, f"{is_list}document.querySelector('[data-view-one]').hidden")
-        found[name] = await screen.findings()
+        findings[name] = await screen.findings()
         wide = await screen.value("document.documentElement.scrollWidth - innerWidth")
         if wide > 0:
-            found[name].append(f"wider by {wide}")
+            findings[name].append(f"wider by {wide}")
 
-    assert {name: each for name, each in found.items() if each} == {}
+    assert {name: each for name, each in findings.items() if each} == {}

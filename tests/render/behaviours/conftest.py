@@ -24,7 +24,7 @@ class BehaviourVisit:
 
     visit: Visit
     done: dict[str, PageBehaviour]
-    asked: set[str]
+    requested: set[str]
 
 
 Act = Callable[..., Awaitable[BehaviourVisit]]
@@ -41,7 +41,7 @@ def act(browser: Browser, site: Any, clock: SystemClock) -> Act:
         url = f"http://{host}{path}" if host else site.url(path)
         behaviours = load_behaviours(BehaviourSettings(run=names, **{"limit_s": 90.0, **changes}))
         seen = await visit(browser, VisitRequest(url, proxy), QUICK, behaviours=behaviours, clock=clock)
-        asked = {path.partition("?")[2] for path in site.paths()}
-        return BehaviourVisit(seen, {done.name: done for done in seen.behaviours}, asked)
+        queries = {path.partition("?")[2] for path in site.paths()}
+        return BehaviourVisit(seen, {done.name: done for done in seen.behaviours}, queries)
 
     return act

@@ -72,7 +72,7 @@ async def test_a_users_script_runs_on_the_hosts_that_it_names(act: Act, tmp_path
 
     assert acted.done.keys() == {"here"}
     assert acted.done["here"].notes == ("pressed",)
-    assert "by-user" in acted.asked
+    assert "by-user" in acted.requested
 
 
 async def test_a_users_script_that_fails_is_told_and_ends_nothing(act: Act, tmp_path: Path) -> None:

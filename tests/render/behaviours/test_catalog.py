@@ -42,15 +42,15 @@ def test_words_are_written_as_they_are_compared() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("() => 1", "hosts"), ("// hosts: a b c/", "wrong.js"), (None, "cannot be read")]
+    ("text", "message"), [("() => 1", "hosts"), ("// hosts: a b c/", "wrong.js"), (None, "cannot be read")]
 )
-def test_a_script_that_cannot_be_used_is_refused_by_name(tmp_path: Path, text: str | None, said: str) -> None:
+def test_a_script_that_cannot_be_used_is_refused_by_name(tmp_path: Path, text: str | None, message: str) -> None:
     """No header, a header that names no host, no file."""
     script = tmp_path / "wrong.js"
     if text is not None:
         script.write_text(text, encoding="utf-8")
 
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         load_behaviours(BehaviourSettings(scripts=(str(script),)))
 
 

@@ -63,8 +63,8 @@ def walk(browser: Browser, proxy: Any, clock: SystemClock, tmp_path: Path) -> Wa
 
 def artifact(seen: Visit, kind: ArtifactKind) -> str:
     """Return the artifact's text."""
-    (found,) = [each.data.decode() for each in seen.artifacts if each.kind is kind]
-    return found
+    (content,) = [each.data.decode() for each in seen.artifacts if each.kind is kind]
+    return content
 
 
 def flow(body: str, match: str = '"re:.*"') -> str:
@@ -81,10 +81,10 @@ async def test_what_a_flow_opens_is_archived(walk: Walk, site: Any, proxy: Any) 
     assert (done.name, done.done, done.error) == ("flow shop.py", 1, "")
     assert "Prices in 12345" in artifact(seen, ArtifactKind.TEXT)
     assert "Prices in 12345" in artifact(seen, ArtifactKind.DOM)
-    asked = {each.url.partition("?")[2] for each in seen.requests}
-    assert {"prices-12345", "shelf"} <= asked
+    queries = {each.url.partition("?")[2] for each in seen.requests}
+    assert {"prices-12345", "shelf"} <= queries
     assert {"/text.txt?prices-12345", "/image.png?shelf"} <= set(site.paths())
-    assert {each.headers.get("content-language") for each in proxy.asked} == {"token-1"}
+    assert {each.headers.get("content-language") for each in proxy.requests} == {"token-1"}
 
 
 async def test_a_flow_is_for_the_pages_that_it_names(walk: Walk) -> None:
@@ -118,7 +118,7 @@ BAD = {
 async def test_a_flow_ends_the_context_of_its_site(
     browser: Browser, proxy: Any, clock: SystemClock, tmp_path: Path
 ) -> None:
-    """What it put into a cart is not the next page's."""
+    """A cart that a flow filled is not shared with the next page."""
     endpoint = ProxyEndpoint("127.0.0.1", proxy.port, USER, PASSWORD, "token-1")
     context = await browser.open_context(endpoint)
     reusable = []
@@ -175,7 +175,7 @@ async def test_a_flow_changes_nothing_that_the_visit_emulates(walk: Walk, proxy:
     )
     assert seen.reason == ""
     assert seen.title == "1280,false,en-US"
-    (own,) = [each for each in proxy.asked if each.path.endswith("/text.txt?own")]
+    (own,) = [each for each in proxy.requests if each.path.endswith("/text.txt?own")]
     assert (own.headers.get("content-language"), own.headers.get("x-flow")) == ("token-1", "1")
 
 

@@ -21,12 +21,12 @@ def banner(**facts: str) -> str:
 
 
 def corner(acted: BehaviourVisit) -> tuple[int, ...]:
-    """The colour of the view's last pixel: red is the banner, white the page."""
+    """Return the colour of the view's last pixel (RGB): red is the banner, white the page."""
     view = next(a.data for a in acted.visit.artifacts if a.kind is ArtifactKind.VIEW)
     with Image.open(io.BytesIO(view)) as image:
-        found = image.convert("RGB").getpixel((1279, 799))
-    assert isinstance(found, tuple)
-    return found
+        pixel = image.convert("RGB").getpixel((1279, 799))
+    assert isinstance(pixel, tuple)
+    return pixel
 
 
 RED, WHITE = (255, 0, 0), (255, 255, 255)
@@ -46,8 +46,8 @@ async def test_a_platform_is_refused_by_its_own_button(act: Act, platform: str, 
     acted = await act(banner(**facts, accept=".go"), "consent")
 
     assert acted.done["consent"].notes == (f"{platform}: refused",)
-    assert "rejected" in acted.asked
-    assert "accepted" not in acted.asked
+    assert "rejected" in acted.requested
+    assert "accepted" not in acted.requested
     assert corner(acted) == WHITE
 
 
@@ -61,14 +61,14 @@ async def test_a_banner_of_no_known_platform_is_refused_by_what_its_button_says(
     acted = await act(banner(id="our-cookies", accept="1", reject="2", reject_text=text), "consent")
 
     assert acted.done["consent"].notes == ("banner: refused",)
-    assert "rejected" in acted.asked
+    assert "rejected" in acted.requested
 
 
 async def test_a_banner_that_offers_no_refusal_is_left_and_hidden_in_pictures_only(act: Act) -> None:
     """It is not accepted; the pictures are without it, the copy of the DOM keeps it."""
     acted = await act(banner(id="our-cookies", accept="1"), "consent")
 
-    assert "accepted" not in acted.asked
+    assert "accepted" not in acted.requested
     assert acted.done["consent"].notes == ("banner: left alone, hidden",)
     assert corner(acted) == WHITE
     dom = next(a.data for a in acted.visit.artifacts if a.kind is ArtifactKind.DOM)
@@ -86,7 +86,7 @@ async def test_a_profile_may_accept_where_nothing_can_be_refused(act: Act) -> No
     acted = await act(banner(id="our-cookies", accept="1"), "consent", accept_cookies=True)
 
     assert acted.done["consent"].notes == ("banner: accepted",)
-    assert "accepted" in acted.asked
+    assert "accepted" in acted.requested
 
 
 async def test_a_banner_that_stays_after_its_refusal_is_hidden(act: Act) -> None:
@@ -113,7 +113,7 @@ async def test_a_banner_in_a_frame_is_refused_there(act: Act, proxy: Any, host: 
     acted = await act("framed-banner.html", "consent", proxy=proxy.endpoint(), host=host)
 
     assert acted.done["consent"].notes == ("Sourcepoint (frame): answered",)
-    assert any(asked.path.endswith("frame-refused") for asked in proxy.asked)
+    assert any(request.path.endswith("frame-refused") for request in proxy.requests)
 
 
 async def test_a_page_without_a_banner_is_left_alone(act: Act) -> None:

@@ -13,7 +13,7 @@ async def test_a_page_that_cannot_react_is_not_scrolled(act: Act) -> None:
     acted = await act("reacts.html", "scroll")
 
     assert acted.done["scroll"].notes == STILL
-    assert not [each for each in acted.asked if each.startswith("seen")]
+    assert not [each for each in acted.requested if each.startswith("seen")]
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ async def test_a_place_that_may_be_filled_on_sight_is_scrolled_through(act: Act,
     """However far down: a listener may load or show something there."""
     acted = await act(f"far.html#{place}", "scroll")
 
-    assert f"seen-{place}" in acted.asked
+    assert f"seen-{place}" in acted.requested
     assert acted.done["scroll"].done >= 12
 
 

@@ -51,13 +51,13 @@ _FRAMED = {
 
 
 async def make_pairs(browser: Browser, origin: str, wanted: Iterable[PlannedPair]) -> list[HeldOut]:
-    """The pairs of one design.
+    """Make the pairs of one design.
 
     Raises:
         AssertionError: the plan asks for what a page does not have.
     """
     taken: dict[tuple[str, bool], HeldOutView] = {}
-    found = []
+    pairs = []
     for place, plan in enumerate(wanted):
         number = zlib.crc32(f"{plan.site} {plan.kind}".encode())
         whole = plan.kind in _BELOW or number % _A_VIEW != 0 or place == 0
@@ -67,12 +67,12 @@ async def make_pairs(browser: Browser, origin: str, wanted: Iterable[PlannedPair
             taken[key] = await _take(browser, own, plan, "identical", whole=whole)
         shown = await _take(browser, f"{origin}{_address(plan)}", plan, plan.kind, whole=whole)
         assert plan.kind == "identical" or shown.picture != taken[key].picture, plan
-        found.append(HeldOut(plan.site, plan.kind, plan.label, taken[key], shown))
-    return found
+        pairs.append(HeldOut(plan.site, plan.kind, plan.label, taken[key], shown))
+    return pairs
 
 
 def _address(plan: PlannedPair) -> str:
-    """What is opened as the copy."""
+    """Return the path that is opened as the copy."""
     site = plan.site
     if plan.kind == "other-site":
         site = _ELSEWHERE[site == _ELSEWHERE[0]]
@@ -134,11 +134,11 @@ class HeldOutHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        """Answer."""
-        asked = urlsplit(self.path)
-        quality = int(parse_qs(asked.query).get("q", ["82"])[0])
+        """Answer with the page or picture of the path, else 404."""
+        target = urlsplit(self.path)
+        quality = int(parse_qs(target.query).get("q", ["82"])[0])
         try:
-            self._answer(200, *_file(asked.path, quality))
+            self._answer(200, *_file(target.path, quality))
         except (AttributeError, KeyError, ValueError, IndexError):
             self._answer(404, "text/plain", b"Not here.")
 

@@ -49,17 +49,17 @@ class HeldOut:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Return a readable name of the pair."""
         return f"{self.site}: {self.kind}"
 
 
 def sites() -> list[str]:
-    """Names of all designs that are stored, in order."""
+    """Return the names of all stored designs, in order."""
     return sorted(path.name.removesuffix(".tar.xz") for path in FOLDER.glob("*.tar.xz"))
 
 
 def read_held_out(names: Iterable[str] | None = None) -> Iterator[HeldOut]:
-    """The pairs of the designs, of all by default."""
+    """Yield the pairs of the designs, of all by default."""
     for name in sites() if names is None else names:
         data = read_files(FOLDER / f"{name}.tar.xz")
 
@@ -76,7 +76,7 @@ def read_held_out(names: Iterable[str] | None = None) -> Iterator[HeldOut]:
 
 
 def write_held_out(name: str, pairs: Iterable[HeldOut]) -> int:
-    """Store the pairs of a design; how many bytes that took."""
+    """Store the pairs of a design; return the size of the file in bytes."""
     files: dict[str, bytes] = {}
     names: dict[bytes, str] = {}
 

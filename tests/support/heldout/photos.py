@@ -11,7 +11,7 @@ _LARGE_PX = 300
 
 
 def photo(seed: int, width: int, height: int, quality: int = _QUALITY) -> bytes:
-    """A JPEG of one of five sorts: hills, a street, fabric, a head before a wall, a dish."""
+    """Draw a JPEG of one of five sorts: hills, a street, fabric, a head before a wall, a dish."""
     random = np.random.default_rng(seed)
     draw = (_hills, _street, _fabric, _head, _dish)[seed % 5]
     image = draw(random, width, height)
@@ -28,7 +28,7 @@ def _packed(image: Image.Image, quality: int) -> bytes:
 
 
 def _clouds(random: np.random.Generator, width: int, height: int, coarse: int) -> NDArray[np.float32]:
-    """Smooth noise between 0 and 1: a small random picture, drawn large."""
+    """Return smooth noise between 0 and 1: a small random picture, enlarged."""
     small = random.integers(0, 256, (coarse, coarse), dtype=np.uint8)
     large = Image.fromarray(small).resize((width, height), Image.Resampling.BICUBIC)
     return np.asarray(np.asarray(large, dtype=np.float32) / np.float32(255), dtype=np.float32)
@@ -114,7 +114,7 @@ def _dish(random: np.random.Generator, width: int, height: int) -> Image.Image:
 
 
 def advertisement(seed: int, width: int, height: int) -> bytes:
-    """A PNG: a loud gradient, a shape, a button, letters."""
+    """Draw an advertisement as PNG: a colour gradient, a shape, a button, letters."""
     random = np.random.default_rng(10_000 + seed)
     slope = np.linspace(0, 1, width, dtype=np.float32)[None, :] * np.ones((height, 1), np.float32)
     image = _tinted(slope, random.integers(0, 256, 3), random.integers(0, 256, 3))
@@ -135,7 +135,7 @@ def advertisement(seed: int, width: int, height: int) -> bytes:
 
 
 def drawing(seed: int, width: int, height: int) -> bytes:
-    """A PNG of few colours: a logo, an icon."""
+    """Draw a PNG of few colours: a logo, an icon."""
     random = np.random.default_rng(20_000 + seed)
     image = Image.new("RGB", (width, height), "white")
     pen = ImageDraw.Draw(image)
@@ -153,7 +153,7 @@ def drawing(seed: int, width: int, height: int) -> bytes:
 
 
 def chart(seed: int, width: int, height: int) -> bytes:
-    """A PNG: streets, a river and blocks, as map tiles look."""
+    """Draw a PNG of streets, a river and blocks, as on map tiles."""
     random = np.random.default_rng(30_000 + seed)
     image = Image.new("RGB", (width, height), (236, 232, 222))
     pen = ImageDraw.Draw(image)

@@ -60,7 +60,7 @@ class PlannedPair:
 
 
 def planned() -> Iterator[PlannedPair]:
-    """All pairs, in order."""
+    """Yield all planned pairs, in order."""
     for line in _PLAN.strip().splitlines():
         site, language, other, *kinds = line.split()
         for each in kinds:
@@ -69,6 +69,6 @@ def planned() -> Iterator[PlannedPair]:
 
 
 def body(site: str, seed: int, language: str) -> str:
-    """The markup of a page of a design; another seed is another page of the same site."""
+    """Return the markup of a page of a design; another seed is another page of the same site."""
     design: Callable[[SeededText], str] = getattr(tools if hasattr(tools, site) else reading, site)
     return design(SeededText(f"{site} {seed}", language))

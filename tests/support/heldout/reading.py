@@ -4,7 +4,7 @@ from tests.support.heldout.saying import SeededText, advertisement, chart, drawi
 
 
 def courier(say: SeededText) -> str:
-    """A newspaper's front page."""
+    """Return the front page of a newspaper."""
     base = say.number(0, 50) * 100
     stories = "".join(
         f"<article>{photo(base + n, 250, 150, 'loading=lazy alt=')}<h3>{say.head()}</h3><p>{say.sentence()}</p></article>"
@@ -19,7 +19,7 @@ def courier(say: SeededText) -> str:
 
 
 def gazette(say: SeededText) -> str:
-    """A long magazine article with a large photo, an embedded post and comments."""
+    """Return a long magazine article with a large photo, an embedded post and comments."""
     base = say.number(0, 50) * 100 + 7
     comments = "".join(f"<li>{drawing(n + 40, 36, 36)}<b>{say.name()}</b><p>{say.text(2)}</p></li>" for n in range(4))
     return f"""<header class="wrap mast"><span data-is="logo">{drawing(2, 200, 48)}</span><nav>{say.nav()}</nav></header>
@@ -31,7 +31,7 @@ def gazette(say: SeededText) -> str:
 
 
 def handbook(say: SeededText) -> str:
-    """Documentation of a program: chapters at the left, code between the words."""
+    """Return a program's documentation: chapters at the left, code between the words."""
     chapters = "".join(f"<li>{say.head(1, 3)}</li>" for _ in range(26))
     parts = "".join(f"<h2>{say.head(2, 4)}</h2>{say.paragraphs(1, 4)}<pre>{_code(say, 6)}</pre>" for _ in range(4))
     return f"""<header class="bar"><span data-is="logo">{drawing(3, 28, 28)}</span> <b>Handbook 4.2</b>
@@ -46,7 +46,7 @@ def _code(say: SeededText, lines: int) -> str:
 
 
 def nocturne(say: SeededText) -> str:
-    """A dark blog."""
+    """Return a dark blog."""
     posts = "".join(
         f"<article><h2>{say.head(4, 8)}</h2><small>{say.number(1, 28)} May · {say.number(2, 9)} min</small>{photo(say.number(0, 999), 640, 240) if n == 1 else ''}{say.paragraphs(2, 4)}</article>"
         for n in range(3)
@@ -57,7 +57,7 @@ def nocturne(say: SeededText) -> str:
 
 
 def permit(say: SeededText) -> str:
-    """A form of an authority."""
+    """Return a form of an authority."""
     fields = "".join(
         f"<div class=field><label>{say.head(2, 5)} <em>*</em></label><small>{say.sentence(4, 9)}</small><input value='{say.words(1) if n % 3 else ''}'></div>"
         for n in range(9)
@@ -69,7 +69,7 @@ def permit(say: SeededText) -> str:
 
 
 def kitchen(say: SeededText) -> str:
-    """A recipe."""
+    """Return a recipe."""
     base = say.number(0, 50) * 5 + 4
     steps = "".join(f"<li>{say.text(2)}</li>" for _ in range(6))
     return f"""<header><div class="wrap mast"><i class="brand">Kitchen &amp; Table</i><nav>{say.nav()}</nav></div></header>
@@ -80,7 +80,7 @@ def kitchen(say: SeededText) -> str:
 
 
 def lexicon(say: SeededText) -> str:
-    """An article of an encyclopaedia with its box of facts."""
+    """Return an encyclopaedia's article with an infobox."""
     facts = "".join(f"<tr><th>{say.head(1, 2)}</th><td>{say.head(1, 4)}</td></tr>" for _ in range(11))
     sections = "".join(f"<h2>{say.head(1, 3)}</h2>{say.paragraphs(2, 5)}" for _ in range(3))
     return f"""<div class="cols"><aside data-is="side"><div data-is="logo">{drawing(6, 120, 110)}</div><ul>{say.items(16, 1, 3)}</ul></aside>
@@ -90,7 +90,7 @@ def lexicon(say: SeededText) -> str:
 
 
 def report(say: SeededText) -> str:
-    """A paper, page after page, as a viewer of documents shows it."""
+    """Return a paper, page after page, as a document viewer shows it."""
     leaves = "".join(
         f"<section><p class=no>{n + 1}</p><h2>{n + 1}. {say.head(2, 5)}</h2>{say.paragraphs(4, 5)}</section>"
         for n in range(2)
@@ -99,7 +99,7 @@ def report(say: SeededText) -> str:
 
 
 def diwan(say: SeededText) -> str:
-    """A newspaper's article, from right to left."""
+    """Return a newspaper article that reads from right to left."""
     base = say.number(0, 90) * 5 + 1
     others = "".join(f"<li>{photo(base + n, 110, 74)}<b>{say.head(3, 6)}</b></li>" for n in range(1, 7))
     return f"""<div dir="rtl"><header><div class="wrap mast"><b class="brand">{say.head(1, 2)}</b><nav>{say.nav()}</nav></div></header>
@@ -108,7 +108,7 @@ def diwan(say: SeededText) -> str:
 
 
 def agora(say: SeededText) -> str:
-    """A museum's page."""
+    """Return a museum's page."""
     base = say.number(0, 90) * 5 + 2
     rooms = "".join(
         f"<article>{photo(base + n, 320, 220, 'loading=lazy')}<h3>{say.head(2, 4)}</h3><p>{say.text(2)}</p></article>"
@@ -120,7 +120,7 @@ def agora(say: SeededText) -> str:
 
 
 def chronicle(say: SeededText) -> str:
-    """A very long page: a chronicle of years."""
+    """Return a very long page: a chronicle of years."""
     years = "".join(
         f"<h2>{1900 + n}</h2>{photo(n * 5, 420, 200) if n % 3 == 0 else ''}{say.paragraphs(2, 6)}" for n in range(30)
     )
@@ -128,24 +128,24 @@ def chronicle(say: SeededText) -> str:
 
 
 def bare(say: SeededText) -> str:
-    """Next to nothing: a domain's placeholder."""
+    """Return a nearly empty page: a domain's placeholder."""
     return f"<div class=box data-is=matter><h1>{say.head(2, 2)}</h1><p>{say.text(2)}</p><p><a href=#>{say.head(2, 2)}...</a></p></div>"
 
 
 def shot(say: SeededText) -> str:
-    """A page of one picture."""
+    """Return a page of one picture."""
     return f"<main data-is=matter>{photo(say.number(0, 99) * 5, 1100, 720, 'data-is=hero')}</main>"
 
 
 def pocket(say: SeededText) -> str:
-    """An article on a phone."""
+    """Return an article on a phone."""
     return f"""<header class="bar"><span data-is="logo">{drawing(13, 90, 24)}</span><i data-icon>☰</i></header>
 <main data-is="matter"><h1>{say.head(5, 8)}</h1>{photo(say.number(0, 90) * 5, 390, 230, 'data-is="hero"')}<small data-is="clock">2 h ago</small>
 {say.paragraphs(2, 4)}{advertisement(31, 300, 250)}{say.paragraphs(3, 4)}</main>"""
 
 
 def plan(say: SeededText) -> str:
-    """Where to find us: a map, addresses."""
+    """Return a contact page with a map and addresses."""
     return f"""<header class="bar"><div class="wrap"><b>{say.head(2, 3)}</b><nav>{say.nav()}</nav></div></header><div class="wrap" data-is="matter">
 <h1>{say.head(2, 4)}</h1><div class="cols">{chart(say.number(0, 99), 740, 480, 'data-is="frame"')}<div><h3>{say.head(1, 3)}</h3>
 <ul>{say.items(7, 3, 6)}</ul><p>{say.text(2)}</p></div></div><p>{say.text(3)}</p></div>"""

@@ -56,5 +56,5 @@ OWN = {
 
 
 def sheet(name: str) -> str:
-    """The style sheet of a design."""
+    """Return the style sheet of a design."""
     return BASE + OWN[name]

@@ -4,7 +4,7 @@ from tests.support.heldout.saying import SeededText, advertisement, drawing, pho
 
 
 def _slides(say: SeededText, base: int, width: int, height: int) -> str:
-    """A carousel: its first slide is shown, the second waits."""
+    """Return a carousel whose first slide is shown and whose second is hidden."""
     slides = "".join(
         f'<div class="slide" {"" if n == 0 else "hidden"}>{photo(base + 51 + n, width, height)}<h2>{say.head(3, 5)}</h2></div>'
         for n in range(2)
@@ -13,7 +13,7 @@ def _slides(say: SeededText, base: int, width: int, height: int) -> str:
 
 
 def bazaar(say: SeededText) -> str:
-    """A shop's shelf."""
+    """Return a product list of a shop."""
     base = say.number(0, 40) * 100
     goods = "".join(
         f"<article>{photo(base + n, 190, 190, 'loading=lazy alt=')}<b>{say.head(2, 4)}</b><p>€ {say.number(4, 99)}.{say.number(10, 99)}</p><i data-icon>★</i> {say.number(20, 50) / 10}</article>"
@@ -25,7 +25,7 @@ def bazaar(say: SeededText) -> str:
 
 
 def gauges(say: SeededText) -> str:
-    """A dashboard: figures, two drawn charts, a table."""
+    """Return a dashboard: figures, two drawn charts, a table."""
     cards = "".join(
         f"<div class=card><small>{say.head(1, 2)}</small><b data-is=clock>{say.number(100, 9999):,}</b></div>"
         for _ in range(4)
@@ -41,7 +41,7 @@ def gauges(say: SeededText) -> str:
 
 
 def board(say: SeededText) -> str:
-    """A thread of a forum: a question and its answers."""
+    """Return a thread of a forum: a question and its answers."""
     answers = "".join(
         f"<div class=post><div>{drawing(say.number(0, 900), 64, 64)}<b>{say.words(1)}{say.number(1, 99)}</b><small>{say.number(3, 4000)} posts</small></div><div>{say.paragraphs(1, 4)}</div></div>"
         for _ in range(6)
@@ -52,14 +52,14 @@ def board(say: SeededText) -> str:
 
 
 def thumbs(say: SeededText) -> str:
-    """A gallery."""
+    """Return a photo gallery."""
     base = say.number(0, 40) * 100
     pictures = "".join(photo(base + n, 205, 150, "loading=lazy alt=") for n in range(30))
     return f"<header class=bar><b>{say.head(1, 2)}</b> <small>30 photos</small></header><div class=wrap><div class=tiles data-is=matter>{pictures}</div></div>"
 
 
 def launch(say: SeededText) -> str:
-    """A product's first page: one screen with a large photo behind the words, three promises."""
+    """Return a product's landing page: one screen with a large photo behind the words, three promises."""
     base = say.number(0, 90) * 5
     promises = "".join(
         f"<div class=card>{drawing(60 + n, 48, 48, 'data-is=icon')}<h3>{say.head(1, 3)}</h3><p>{say.text(2)}</p></div>"
@@ -70,14 +70,14 @@ def launch(say: SeededText) -> str:
 
 
 def theatre(say: SeededText) -> str:
-    """A theatre's page: a large carousel on little more than one screen."""
+    """Return a theatre's page: a large carousel on little more than one screen."""
     base = say.number(0, 40) * 100
     return f"""<header class="bar"><b>{say.name()}</b> <nav>{say.nav()}</nav></header><div class="wrap">{_slides(say, base, 1100, 430)}
 <div class="grid3" data-is="matter"><div><h3>{say.head(2, 3)}</h3><p>{say.text(1)}</p></div><div><h3>{say.head(2, 3)}</h3><p>{say.text(1)}</p></div><div><h3>{say.head(2, 3)}</h3><p>{say.text(1)}</p></div></div></div>"""
 
 
 def code(say: SeededText) -> str:
-    """A repository of code: its files, its read-me."""
+    """Return a code repository: its files, its read-me."""
     files = "".join(
         f"<tr><td><i data-icon>▤</i> {say.words(1)}.py</td><td>{say.head(3, 6)}</td><td data-is=clock>{say.number(1, 11)} months ago</td></tr>"
         for _ in range(13)
@@ -89,7 +89,7 @@ def code(say: SeededText) -> str:
 
 
 def screen(say: SeededText) -> str:
-    """A film's page."""
+    """Return a film's page."""
     others = "".join(
         f"<li>{photo(say.number(0, 999), 160, 90)}<div><b>{say.head(3, 5)}</b><small>{say.name()}</small></div></li>"
         for _ in range(8)
@@ -102,7 +102,7 @@ def screen(say: SeededText) -> str:
 
 
 def talk(say: SeededText) -> str:
-    """A public chat's log."""
+    """Return a public chat's log."""
     lines = "".join(
         f"<div class='line {'mine' if n % 4 == 3 else ''}'>{drawing(n % 5 + 70, 32, 32)}<div><b>{say.words(1)}</b><span>{say.text(say.number(1, 3))}</span></div></div>"
         for n in range(11)
@@ -111,23 +111,23 @@ def talk(say: SeededText) -> str:
 
 
 def entry(say: SeededText) -> str:
-    """A page to sign in."""
+    """Return a sign-in page."""
     return f"""<div class="card" data-is="matter"><div data-is="logo">{drawing(33, 56, 56)}</div><h1>{say.head(2, 3)}</h1><label>{say.head(1, 2)}</label><input>
 <label>{say.head(1, 1)}</label><input type=password><button type=button>{say.head(1, 2)}</button><p><a href=#>{say.head(2, 4)}</a></p></div><footer>{say.head(2, 3)} · {say.head(1, 2)}</footer>"""
 
 
 def results(say: SeededText) -> str:
-    """What a search found."""
-    found = "".join(
+    """Return a page of search results."""
+    hits = "".join(
         f"<div class=hit><small>{say.words(1)}.example &rsaquo; {say.words(1)}</small><h3>{say.head(4, 8)}</h3><p>{say.text(2)}</p></div>"
         for _ in range(8)
     )
     return f"""<header class="bar"><span data-is="logo">{drawing(35, 92, 30)}</span><input value="{say.words(3)}"></header>
-<div class="wrap cols"><main><small data-is="clock">About 81,300 results (0.41 s)</small><div data-is="matter">{found}</div></main><aside data-is="side">{advertisement(41, 300, 250)}</aside></div>"""
+<div class="wrap cols"><main><small data-is="clock">About 81,300 results (0.41 s)</small><div data-is="matter">{hits}</div></main><aside data-is="side">{advertisement(41, 300, 250)}</aside></div>"""
 
 
 def departures(say: SeededText) -> str:
-    """A timetable: a table and little else."""
+    """Return a timetable: a table and little else."""
     rows = "".join(
         f"<tr><td>{say.number(10, 23)}:{say.number(10, 59)}</td><td>{say.head(1, 2)}</td><td>{say.words(1).upper()} {say.number(10, 999)}</td><td>{say.number(1, 22)}</td><td>{say.words(1)}</td></tr>"
         for _ in range(24)
@@ -137,7 +137,7 @@ def departures(say: SeededText) -> str:
 
 
 def weather(say: SeededText) -> str:
-    """A forecast: cards in colour, signs."""
+    """Return a weather forecast: coloured cards with symbols."""
     days = "".join(
         f"<div class=card><small>{say.words(1)}</small><i data-icon class=large>{sign}</i><b data-is=clock>{say.number(-4, 31)}°</b><p>{say.head(2, 3)}</p></div>"
         for sign in "☀☁☂☃☀☁☂"

@@ -37,36 +37,36 @@ class SiteDesign:
 
 
 def picture(number: int, width: int, height: int, mark: str = "") -> str:
-    """An ``<img>`` of a photograph."""
+    """Return an ``<img>`` of a photograph."""
     return f'<img class="photo {mark}" src="/photo/{number}/{width}x{height}" width={width} height={height} alt="">'
 
 
 def ad(number: int, width: int, height: int) -> str:
-    """An advertisement."""
+    """Return an advertisement."""
     return f'<div class=ad><img src="/ad/{number}/{width}x{height}" width={width} height={height} alt=""></div>'
 
 
 def icon(number: int, size: int = 24) -> str:
-    """A small sign."""
+    """Return an ``<img>`` of a small icon."""
     return f'<img class=icon src="/icon/{number}/{size}x{size}" width={size} height={size} alt="">'
 
 
 def links(names: list[str]) -> str:
-    """Names as links of a list."""
+    """Return the names as list items with links."""
     return "".join(f'<li><a href="#{number}">{name}</a></li>' for number, name in enumerate(names))
 
 
 def others(words: SeededWords, count: int = 6) -> str:
-    """Recommendations, which are others at every visit."""
+    """Return recommendations, which differ at every visit of a real site."""
     titles = "".join(f"<li><a href=#>{words.title()}</a></li>" for _ in range(count))
-    return f"<div class=others><h4>{words.said('more')}</h4><ul>{titles}</ul></div>"
+    return f"<div class=others><h4>{words.text('more')}</h4><ul>{titles}</ul></div>"
 
 
 def when(words: SeededWords) -> str:
-    """A date and a counter."""
+    """Return a line with a date, a name and a comment count."""
     return (
         f"<p class=meta><span class=date>{words.date()}</span> · {words.name()} · "
-        f"<span class=count>{words.number(2, 900)}</span> {words.said('comments')}</p>"
+        f"<span class=count>{words.number(2, 900)}</span> {words.text('comments')}</p>"
     )
 
 
@@ -115,7 +115,7 @@ ARTICLE = SiteDesign(
 def _shop(words: SeededWords, site: SeededWords, n: int) -> str:
     goods = "".join(
         f"<div class=good>{picture(n + i, 220, 220)}<b>{words.words(2, 4)}</b><p>{words.words(4, 8)}</p>"
-        f"<p class=price>€ {words.number(3, 90)}.{words.number(10, 99)}</p><button>{site.said('more')}</button></div>"
+        f"<p class=price>€ {words.number(3, 90)}.{words.number(10, 99)}</p><button>{site.text('more')}</button></div>"
         for i in range(12)
     )
     facets = "".join(
@@ -192,7 +192,7 @@ def _dark(words: SeededWords, site: SeededWords, n: int) -> str:
 
 
 def code(words: SeededWords, lines: int) -> str:
-    """Lines of a program that does nothing."""
+    """Return lines of a program that does nothing."""
     return "\n".join(
         "    " * words.number(0, 2) + words.words(1, 3).lower().replace(" ", "_") + f"({words.number(0, 999)})"
         for _ in range(lines)
@@ -213,7 +213,7 @@ def _landing(words: SeededWords, site: SeededWords, n: int) -> str:
     )
     return (
         f"<header><b>{site.words(1, 1)}</b><ul>{links(site.nav[:6])}</ul></header>"
-        f"<div class=main><div class='hero stage' style='background-image:url(/photo/{n}/1280x520)'><h1>{words.title()}</h1><p>{words.sentence()}</p><a class=go>{site.said('more')}</a></div>"
+        f"<div class=main><div class='hero stage' style='background-image:url(/photo/{n}/1280x520)'><h1>{words.title()}</h1><p>{words.sentence()}</p><a class=go>{site.text('more')}</a></div>"
         f"<div class=cards>{cards}</div><div class=split>{picture(n + 1, 560, 320)}<div><h2>{words.title()}</h2><p>{words.paragraph(4, 5)}</p></div></div></div><footer>{site.sentence()}</footer>"
     )
 
@@ -304,7 +304,7 @@ def _form(words: SeededWords, site: SeededWords, n: int) -> str:
     )
     return (
         f"<header>{icon(n, 40)} <b>{site.words(2, 4)}</b></header><div class=main><h1>{words.title()}</h1><p>{words.paragraph(2, 3)}</p>"
-        f"<form>{fields}<label><input type=checkbox checked> {words.sentence()}</label><button>{site.said('more')}</button></form></div>"
+        f"<form>{fields}<label><input type=checkbox checked> {words.sentence()}</label><button>{site.text('more')}</button></form></div>"
     )
 
 
@@ -351,7 +351,7 @@ PAPER = SiteDesign(
 
 def _blog(words: SeededWords, site: SeededWords, n: int) -> str:
     posts = "".join(
-        f"<article><h2>{words.title()}</h2>{when(words)}{words.paragraphs(3)}<a href=#>{site.said('more')}</a></article>"
+        f"<article><h2>{words.title()}</h2>{when(words)}{words.paragraphs(3)}<a href=#>{site.text('more')}</a></article>"
         for _ in range(5)
     )
     return (
@@ -490,7 +490,7 @@ SITES = (
 
 
 def page(site: SiteDesign, number: int, language: str) -> str:
-    """The HTML of a page of the site."""
+    """Return the HTML of a page of the site."""
     words = SeededWords(language, f"{site.name}-{number}")
     own = SeededWords(language, site.name)
     body = site.make(words, own, sum(map(ord, site.name)) + 40 * number)

@@ -88,13 +88,13 @@ class PictureBrowser:
         self._browser = browser
         self._taken: dict[_PictureTask, tuple[bytes, str] | None] = {}
 
-    async def take(self, sight: _PictureTask, said: Mapping[str, str]) -> tuple[bytes, str] | None:
-        """Picture and text; None when the page has nothing that its kind could change."""
+    async def take(self, sight: _PictureTask, phrases: Mapping[str, str]) -> tuple[bytes, str] | None:
+        """Return picture and text; None when the page has nothing that its kind could change."""
         if sight not in self._taken:
-            self._taken[sight] = await self._take(sight, said)
+            self._taken[sight] = await self._take(sight, phrases)
         return self._taken[sight]
 
-    async def _take(self, sight: _PictureTask, said: Mapping[str, str]) -> tuple[bytes, str] | None:
+    async def _take(self, sight: _PictureTask, phrases: Mapping[str, str]) -> tuple[bytes, str] | None:
         settings = VisitSettings(viewport_width=sight.width, full_page_limit_px=sight.most)
         options = page_options(settings, browser_said=self._browser.user_agent, version=self._browser.version)
         limits = SettleLimits.of(settings, limit_s=20.0, answer_s=8.0)
@@ -103,7 +103,7 @@ class PictureBrowser:
             try:
                 await navigate(opened, sight.url)
                 await settle(opened, limits, SettleResult(), clock=_CLOCK)
-                if not await opened.run("mutate", _MUTATE, sight.kind, sight.number, dict(said)):
+                if not await opened.run("mutate", _MUTATE, sight.kind, sight.number, dict(phrases)):
                     return None
                 await settle(opened, limits, SettleResult(), clock=_CLOCK)
                 return await pictured(opened, settings, whole=sight.whole)
@@ -112,7 +112,7 @@ class PictureBrowser:
 
 
 async def pictured(opened: BrowserPage, settings: VisitSettings, *, whole: bool) -> tuple[bytes, str]:
-    """A page's picture, packed to be stored, and its text."""
+    """Return a page's picture, packed for storing, and its text."""
     text = await read_text(PageDocuments(opened))
     height = (await opened.call("measure"))["height"]
     if not whole or height <= settings.viewport_height:
@@ -124,7 +124,7 @@ async def pictured(opened: BrowserPage, settings: VisitSettings, *, whole: bool)
 
 
 def packed(data: bytes) -> bytes:
-    """The picture as a PNG that is not compressed: with a palette, when that holds its colours."""
+    """Return the picture as an uncompressed PNG, with a palette if it has at most 256 colours."""
     with Image.open(io.BytesIO(data)) as image:
         drawn = image.convert("RGB")
     colours = drawn.getcolors(256)
@@ -138,7 +138,7 @@ def packed(data: bytes) -> bytes:
 
 
 def _png(image: Image.Image) -> bytes:
-    """As an uncompressed PNG whose rows are filtered by themselves alone: equal rows are equal bytes.
+    """Return an uncompressed PNG whose filters stay within a row, so that equal rows are equal bytes.
 
     Photographs are differences from the pixel at the left (filter 1), which pack better.
     """
@@ -161,28 +161,28 @@ def _png(image: Image.Image) -> bytes:
 async def make_pairs(
     studio: PictureBrowser, material: SiteMaterial, elsewhere: SiteMaterial, place: int
 ) -> list[LabelledPair]:
-    """The pairs of a site; `elsewhere` is another, `place` its place among all."""
+    """Make the pairs of a site; `elsewhere` is another site, `place` the site's position among all."""
     language = SeededWords(material.language, "")
-    said = {name: language.said(name) for name in _SAID} | {"line": language.sentence()}
-    foreign = {**said, "words": SeededWords("de", "").said("words")}
-    found = []
+    phrases = {name: language.text(name) for name in _SAID} | {"line": language.sentence()}
+    foreign = {**phrases, "words": SeededWords("de", "").text("words")}
+    pairs = []
     for turn, kind in enumerate(LabelledKind):
         if kind not in _ALWAYS and (turn + place) % _IN_TURN:
             continue
         number = zlib.crc32(f"{material.name} {kind}".encode()) % 12
         before, after = _sights(material, elsewhere, kind, number)
-        seen = await studio.take(before, said)
-        shown = await studio.take(after, foreign if kind is LabelledKind.LANGUAGE else said)
+        seen = await studio.take(before, phrases)
+        shown = await studio.take(after, foreign if kind is LabelledKind.LANGUAGE else phrases)
         if seen is None or shown is None or (kind is not LabelledKind.IDENTICAL and seen == shown):
             continue
-        found.append(LabelledPair(material.name, kind, number, seen[0], shown[0], seen[1], shown[1]))
-    return found
+        pairs.append(LabelledPair(material.name, kind, number, seen[0], shown[0], seen[1], shown[1]))
+    return pairs
 
 
 def _sights(
     material: SiteMaterial, elsewhere: SiteMaterial, kind: LabelledKind, number: int
 ) -> tuple[_PictureTask, _PictureTask]:
-    """What is pictured as seen, and what as shown."""
+    """Return what is pictured as seen, and what as shown."""
     # A picture in four is of the viewport alone.
     seen = _PictureTask(
         material.pages[number % len(material.pages)],
@@ -202,7 +202,7 @@ def _sights(
 
 @asynccontextmanager
 async def launched(web: TestWeb | None) -> AsyncIterator[Browser]:
-    """A browser that reaches this machine, and the test web when it is given."""
+    """Launch a browser that reaches this machine, and the test web when it is given."""
     hosts_known, spki = (web.resolve, web.spki) if web is not None else ({}, None)
     executable = find_browser()
     async with await Browser.launch(
@@ -213,13 +213,13 @@ async def launched(web: TestWeb | None) -> AsyncIterator[Browser]:
 
 @asynccontextmanager
 async def studio(web: TestWeb | None) -> AsyncIterator[PictureBrowser]:
-    """A studio with a browser of its own."""
+    """Launch a browser and yield its `PictureBrowser`."""
     async with launched(web) as browser:
         yield PictureBrowser(browser)
 
 
 def made(origin: str) -> list[SiteMaterial]:
-    """The made sites, on a server of ours."""
+    """Return the synthetic sites, which a server of ours has at `origin`."""
     return [_made(origin, site) for site in SITES]
 
 
@@ -232,7 +232,7 @@ def _made(origin: str, site: SiteDesign) -> SiteMaterial:
 
 
 def real(web: TestWeb) -> list[SiteMaterial]:
-    """The suite's real sites, a few pages of each."""
+    """Return the suite's real sites, up to two pages of each."""
     by_host = {
         "wiki": [u for u in web.urls.real_pages if hosts.WIKI in u and "/wiki/" in u],
         "applications": [u for u in web.urls.real_pages if hosts.SPA in u],
@@ -263,17 +263,17 @@ class _LabelledHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        """Answer."""
-        asked = urlsplit(self.path)
+        """Answer with the page or picture of the path, else 404."""
+        target = urlsplit(self.path)
         names = {site.name: site for site in SITES}
-        parts = asked.path.strip("/").split("/")
+        parts = target.path.strip("/").split("/")
         try:
             if parts[0] in names:
                 text = page(names[parts[0]], int(parts[1]), parts[2])
                 self._answer(200, "text/html; charset=utf-8", text.encode())
             else:
-                quality = int(parse_qs(asked.query).get("q", ["100"])[0])
-                self._answer(200, *_file(asked.path, quality))
+                quality = int(parse_qs(target.query).get("q", ["100"])[0])
+                self._answer(200, *_file(target.path, quality))
         except (KeyError, ValueError, IndexError):
             self._answer(404, "text/plain", b"Not here.")
 
@@ -290,7 +290,7 @@ class _LabelledHandler(BaseHTTPRequestHandler):
 
 @contextmanager
 def served(handler: type[BaseHTTPRequestHandler] | None = None) -> Iterator[str]:
-    """The made sites on loopback, or what another handler answers; their origin."""
+    """Serve the synthetic sites on loopback, or what another handler answers; yield the origin."""
     with LoopbackServer(handler or _LabelledHandler) as server:
         yield server.origin
 
@@ -298,7 +298,7 @@ def served(handler: type[BaseHTTPRequestHandler] | None = None) -> Iterator[str]
 async def make(
     materials: list[SiteMaterial], chosen: set[str], web: TestWeb | None
 ) -> AsyncIterator[tuple[str, list[LabelledPair]]]:
-    """The pairs of the chosen sites, of all when none is, a site at a time."""
+    """Yield name and pairs of each chosen site, or of all when none is chosen."""
     places = [n for n, each in enumerate(materials) if not chosen or each.name in chosen]
 
     async def one(place: int) -> tuple[str, list[LabelledPair]]:

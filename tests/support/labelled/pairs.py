@@ -42,22 +42,22 @@ class LabelledPair:
 
     @property
     def broken(self) -> bool:
-        """The label."""
+        """Return the label: whether the copy is broken."""
         return RULES[self.kind].broken
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Return a readable name of the pair."""
         return f"{self.site}: {self.kind} {self.number}"
 
 
 def sites(folder: Path = FOLDER) -> list[str]:
-    """Names of all sites that are stored, in order."""
+    """Return the names of all stored sites, in order."""
     return sorted(path.name.removesuffix(".tar.xz") for path in folder.glob("*.tar.xz"))
 
 
 def read_pairs(names: Iterable[str] | None = None, folder: Path = FOLDER) -> Iterator[LabelledPair]:
-    """The pairs of the sites, of all by default; a site is unpacked when its first is asked for."""
+    """Yield the pairs of the sites, of all by default; a site is unpacked when its first pair is requested."""
     for name in sites(folder) if names is None else names:
         data = read_files(folder / f"{name}.tar.xz")
         for row in json.loads(data[_TABLE]):
@@ -73,7 +73,7 @@ def read_pairs(names: Iterable[str] | None = None, folder: Path = FOLDER) -> Ite
 
 
 def write_pairs(name: str, pairs: Iterable[LabelledPair], folder: Path = FOLDER) -> int:
-    """Store the pairs of a site; how many bytes that took."""
+    """Store the pairs of a site; return the size of the file in bytes."""
     files: dict[str, bytes] = {}
     names: dict[bytes, str] = {}
 
@@ -99,18 +99,18 @@ def write_pairs(name: str, pairs: Iterable[LabelledPair], folder: Path = FOLDER)
 
 
 def read_files(path: Path) -> dict[str, bytes]:
-    """What was packed together there, by name."""
-    found = {}
+    """Return the files packed in an archive, by name."""
+    files = {}
     with tarfile.open(path, "r|xz") as packed:  # unpacked once, from its beginning to its end
         for each in packed:
             file = packed.extractfile(each)
             if file is not None:
-                found[each.name] = file.read()
-    return found
+                files[each.name] = file.read()
+    return files
 
 
 def write_files(path: Path, files: Mapping[str, bytes], effort: int = _HARDEST) -> int:
-    """Pack files together; how many bytes that took. `effort` is a preset of LZMA."""
+    """Pack files together; return the size in bytes. `effort` is a preset of LZMA."""
     # A window as wide as all pictures of a site.
     packing = {"id": lzma.FILTER_LZMA2, "preset": effort, "dict_size": 1 << 27, "lc": 4, "pb": 0}
     packed = lzma.compress(_tar(files), filters=[packing])

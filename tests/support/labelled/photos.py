@@ -21,7 +21,7 @@ SKIES = (
 
 @cache
 def photo(number: int, width: int, height: int, quality: int = 100) -> bytes:
-    """A landscape: a sky, hills, a sun, some grain; as PNG, or as JPEG of a quality below 100."""
+    """Draw a landscape with sky, hills, sun and grain, as PNG, or as JPEG for a quality below 100."""
     chosen = random.Random(number)
     top, low, ground = chosen.choice(SKIES)
     ramp = np.linspace(0, 1, height)[:, None, None]
@@ -62,7 +62,7 @@ def photo(number: int, width: int, height: int, quality: int = 100) -> bytes:
 
 @cache
 def advertisement(number: int, width: int, height: int) -> bytes:
-    """A rectangle that wants to be seen; as PNG."""
+    """Draw an advertisement in random colours, as PNG."""
     chosen = random.Random(number * 7919)
     image = Image.new("RGB", (width, height), tuple(chosen.randint(90, 250) for _ in range(3)))
     draw = ImageDraw.Draw(image)
@@ -81,7 +81,7 @@ def advertisement(number: int, width: int, height: int) -> bytes:
 
 @cache
 def icon(number: int, size: int = 24) -> bytes:
-    """A small sign; as PNG."""
+    """Draw a small icon as PNG."""
     chosen = random.Random(number * 104_729)
     image = Image.new("RGB", (size, size), (255, 255, 255))
     draw = ImageDraw.Draw(image)
@@ -98,7 +98,7 @@ def icon(number: int, size: int = 24) -> bytes:
 
 @cache
 def frame(number: int, width: int, height: int) -> bytes:
-    """A frame of a film: the number says which; as PNG."""
+    """Draw the frame of a film that has this number, as PNG."""
     image = Image.open(io.BytesIO(photo(900, width, height))).convert("RGB")
     draw = ImageDraw.Draw(image)
     at = width * (number % 20) // 20

@@ -43,12 +43,12 @@ class ClamdServer:
 
     @property
     def address(self) -> str:
-        """For `--clamd`."""
+        """Return the address for `--clamd`, a Unix socket."""
         return f"unix:{self.folder}/clamd.ctl"
 
     @property
     def tcp_address(self) -> str:
-        """The same over the network."""
+        """Return the TCP address for `--clamd`."""
         return f"127.0.0.1:{self.port}"
 
     def sign(self, name: str, content: bytes) -> None:
@@ -62,7 +62,7 @@ class ClamdServer:
         self.start()
 
     def ask(self, command: bytes) -> bytes:
-        """What it answers."""
+        """Send a command; return the answer."""
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(120)
             connection.connect(str(self.folder / "clamd.ctl"))
@@ -70,7 +70,7 @@ class ClamdServer:
             return connection.recv(4096)
 
     def start(self) -> None:
-        """Start it; returns when it answers."""
+        """Start it and wait until it answers."""
         with (self.folder / "log").open("w") as log:
             self.process = subprocess.Popen(
                 [self._program, "--config-file", str(self.folder / "clamd.conf")],
@@ -102,5 +102,5 @@ class ClamdServer:
 
 
 def fingerprint(content: bytes) -> str:
-    """The content's digest, as the captures index spells it."""
+    """Return the content's digest in the form of the captures index."""
     return f"sha256:{hashlib.sha256(content).hexdigest()}"

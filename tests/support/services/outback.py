@@ -27,7 +27,7 @@ _SPECIAL = re.compile(r"^([^/]+):(https?://.*)", re.IGNORECASE)
 
 
 def key_of(url: str) -> str:
-    """Its own canonical form: an artifact's scheme before the key of the URL within it."""
+    """Return OutbackCDX's canonical form: an artifact's scheme before the key of the URL within it."""
     match = _SPECIAL.match(url)
     return f"{match[1].lower()}:{replay_key(match[2])}" if match else replay_key(url)
 
@@ -37,19 +37,19 @@ class OutbackServer:
 
     Attributes:
         collections: by name, captures by key, time, file and offset.
-        asked: every query's parameters.
+        queries: every query's parameters.
     """
 
     def __init__(self) -> None:
         self.collections: dict[str, dict[tuple[Any, ...], dict[str, str]]] = {}
-        self.asked: list[dict[str, list[str]]] = []
+        self.queries: list[dict[str, list[str]]] = []
         self.raw: str | None = None
         self.status = 200
         self.hang = threading.Event()
         self.hang.set()
 
     def post(self, name: str, body: str) -> tuple[int, str]:
-        """What the server says to lines that are sent."""
+        """Add CDX lines to a collection; return status and text of the response."""
         collection, added = self.collections.setdefault(name, {}), 0
         for line in body.splitlines():
             if line.startswith(" CDX"):
@@ -65,32 +65,32 @@ class OutbackServer:
         return 200, f"Added {added} records\n"
 
     def query(self, name: str, wanted: dict[str, list[str]]) -> tuple[int, str]:
-        """What the server says to a question."""
-        self.asked.append(wanted)
+        """Return status and text of the response to a query."""
+        self.queries.append(wanted)
         if name not in self.collections:
             return 404, "Collection does not exist"
-        said = {key: values[0] for key, values in wanted.items()}
-        match, sort = said.get("matchType", "exact"), said.get("sort", "default")
-        if match != "exact" and (sort != "default" or "from" in said or "to" in said):
+        parameters = {key: values[0] for key, values in wanted.items()}
+        match, sort = parameters.get("matchType", "exact"), parameters.get("sort", "default")
+        if match != "exact" and (sort != "default" or "from" in parameters or "to" in parameters):
             return 400, "only implemented for exact matches"
-        if sort == "closest" and not said.get("closest"):
+        if sort == "closest" and not parameters.get("closest"):
             return 400, "closest={timestamp} is mandatory when using sort=closest"
-        key = key_of(said["url"])
-        found = [
+        key = key_of(parameters["url"])
+        captures = [
             capture
             for _, capture in sorted(self.collections[name].items())
             if (capture["urlkey"] == key if match == "exact" else capture["urlkey"].startswith(key))
-            and int(said.get("from", "0").ljust(14, "0")) <= int(capture["timestamp"])
-            and int(capture["timestamp"]) <= int(said.get("to", "9").ljust(14, "9")[:14])
+            and int(parameters.get("from", "0").ljust(14, "0")) <= int(capture["timestamp"])
+            and int(capture["timestamp"]) <= int(parameters.get("to", "9").ljust(14, "9")[:14])
             and all(_fits(capture, each) for each in wanted.get("filter", []))
         ]
         if sort == "closest":
-            found.sort(key=lambda each: abs(int(each["timestamp"]) - int(said["closest"])))
+            captures.sort(key=lambda each: abs(int(each["timestamp"]) - int(parameters["closest"])))
         elif sort == "reverse":
-            found.reverse()
-        names = said.get("fl", ",".join(NAMES[:11])).split(",")
-        limit = int(said.get("limit", "1000000"))
-        return 200, "".join(" ".join(each[name] for name in names) + "\n" for each in found[:limit])
+            captures.reverse()
+        names = parameters.get("fl", ",".join(NAMES[:11])).split(",")
+        limit = int(parameters.get("limit", "1000000"))
+        return 200, "".join(" ".join(each[name] for name in names) + "\n" for each in captures[:limit])
 
 
 def _capture(fields: list[str]) -> dict[str, str]:
@@ -121,12 +121,12 @@ class _OutbackHandler(BaseHTTPRequestHandler):
     outback: OutbackServer
 
     def do_GET(self) -> None:
-        """A question."""
+        """Answer a query."""
         target = urlsplit(self.path)
         self._say(*self.outback.query(target.path.strip("/"), parse_qs(target.query)))
 
     def do_POST(self) -> None:
-        """Lines of CDX."""
+        """Add CDX lines."""
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
         self._say(*self.outback.post(self.path.strip("/"), body))
 
@@ -141,12 +141,12 @@ class _OutbackHandler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, *_: Any) -> None:
-        """Nothing."""
+        """Log nothing."""
 
 
 @contextmanager
 def running_outback() -> Iterator[tuple[OutbackServer, str]]:
-    """The server, and the URL of a collection that does not exist yet."""
+    """Run the server; yield it and the URL of a collection that does not exist yet."""
     outback = OutbackServer()
     handler = type("Handler", (_OutbackHandler,), {"outback": outback})
     with LoopbackServer(handler) as server:

@@ -31,14 +31,14 @@ USERS = ("postgres", "nobody")  # of Debian's package, of every Linux
 
 
 def programs() -> Path:
-    """The folder of the newest PostgreSQL's programs.
+    """Return the folder of the newest PostgreSQL's programs.
 
     Raises:
         AssertionError: there is none: `scripts/setup test` installs it.
     """
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=_version)
-    if found:
-        return found[-1].parent
+    executables = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=_version)
+    if executables:
+        return executables[-1].parent
     path = shutil.which("postgres")
     assert path, "PostgreSQL is missing: run scripts/setup test."
     return Path(path).parent
@@ -81,7 +81,7 @@ class PostgresServer:
         assert done.returncode == 0, done.stdout + done.stderr
 
     def start(self) -> None:
-        """Start it; returns when it accepts connections."""
+        """Start it and wait until it accepts connections."""
         command = [*self._as_user, str(programs() / "postgres"), "-D", str(self.folder / "data")]
         command += ["-p", str(self.port), "-k", str(self.folder)]
         for name, value in SETTINGS.items():
@@ -100,7 +100,7 @@ class PostgresServer:
         raise AssertionError("PostgreSQL does not accept connections.")
 
     def database(self, like: str = "template1") -> str:
-        """A new database, a copy of that one; its URL, for `[index] url`."""
+        """Create a database as a copy of `like`; return its URL, for `[index] url`."""
         name = f"test_{secrets.token_hex(6)}"
         with self._client("postgres") as client:
             client.execute(f'CREATE DATABASE "{name}" TEMPLATE "{like}"'.encode())

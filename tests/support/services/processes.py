@@ -9,7 +9,7 @@ _BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome-stable", "goo
 
 
 def browser_path() -> str:
-    """The browser that ``$WEBOID_BROWSER`` names, else the first that is installed."""
+    """Return the browser that ``$WEBOID_BROWSER`` names, else the first that is installed."""
     return os.environ.get("WEBOID_BROWSER") or next(path for name in _BROWSERS if (path := shutil.which(name)))
 
 
@@ -20,7 +20,7 @@ def plain_environment(**variables: str) -> dict[str, str]:
 
 
 def arguments(process: psutil.Process) -> str:
-    """Its words with blanks between; empty when it has ended, which a browser's processes do."""
+    """Return the command line, joined by blanks; empty when it has ended, which a browser's processes do."""
     try:
         return " ".join(process.cmdline())
     except psutil.Error:

@@ -28,28 +28,28 @@ class RedisServer:
 
     @property
     def url(self) -> str:
-        """For `dedup_url`."""
+        """Return the URL for `dedup_url`."""
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
-        """Start it; returns when it accepts connections."""
+        """Start it and wait until it accepts connections."""
         named = [] if "--tls-port" in self._options else ["--port", str(self.port)]
         self.process = subprocess.Popen(
             ["redis-server", "--bind", "127.0.0.1", *named, *self._options], stdout=subprocess.PIPE, text=True
         )
         assert self.process.stdout is not None
-        said = []
+        lines = []
         for line in self.process.stdout:
-            said.append(line)
+            lines.append(line)
             if "Ready to accept connections" in line:
                 break
         else:
-            raise AssertionError("".join(said))
+            raise AssertionError("".join(lines))
         self._listener = threading.Thread(target=_hear, args=(self.process.stdout,), daemon=True)
         self._listener.start()
 
     def client(self) -> Any:
-        """A plain client, for a look behind the scenes."""
+        """Return a plain client, to inspect the server directly."""
         return redis.Redis(port=self.port)
 
     def kill(self) -> None:
@@ -66,7 +66,7 @@ class RedisServer:
 
 @contextmanager
 def two_nodes(folder: Path) -> Iterator[tuple[RedisServer, RedisServer]]:
-    """A cluster of two: the first has no slot, the second all of them; both know it."""
+    """Run a cluster of two nodes: the first has no slot, the second all of them; both know it."""
     with ExitStack() as stack:
         nodes, clients, buses = [], [], []
         for name in ("first", "second"):
@@ -83,11 +83,11 @@ def two_nodes(folder: Path) -> Iterator[tuple[RedisServer, RedisServer]]:
 
 
 def _whole(client: Any) -> bool:
-    """Whether the node knows who has which slot."""
+    """Return whether the node knows which node has which slot."""
     return bool(client.execute_command("CLUSTER INFO")["cluster_state"] == "ok")
 
 
-def _hear(said: IO[str]) -> None:
-    with said:
-        for _ in said:
+def _hear(stream: IO[str]) -> None:
+    with stream:
+        for _ in stream:
             continue

@@ -9,7 +9,7 @@ from links.registry.database import RegistryStore, open_registry_store
 
 
 def open_registry(layout: Layout, url: str = "") -> RegistryStore:
-    """The registry of a collection, or the one that `url` names; its file is copied if there is none.
+    """Open the registry of a collection, or the one that `url` names; a missing file is copied from an empty one.
 
     Only a test of how tables are made has a reason to make them again.
     """
@@ -22,7 +22,7 @@ def open_registry(layout: Layout, url: str = "") -> RegistryStore:
 
 @functools.cache
 def _empty() -> bytes:
-    """The file of an empty registry."""
+    """Return the file of an empty registry."""
     with tempfile.TemporaryDirectory() as folder:
         layout = Layout(Path(folder))
         open_registry_store(layout).close()

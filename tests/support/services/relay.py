@@ -26,16 +26,16 @@ class ControlledRelay:
 
     @property
     def url(self) -> str:
-        """For `dedup_url`."""
+        """Return the URL for `dedup_url`."""
         return f"redis://127.0.0.1:{self.port}/0"
 
     def hold_request(self, pattern: bytes) -> None:
-        """From the next request with the pattern on nothing passes; the server never sees it."""
+        """Hold everything from the next request with the pattern on; the server never receives that request."""
         self._passes_requests, self._pattern = False, pattern
         self.held.clear()
 
     def hold_answer(self, pattern: bytes) -> None:
-        """The same, but the server sees the request, and its answer is held back."""
+        """Hold everything after the next request with the pattern; the server receives it, its answer is held."""
         self._passes_requests, self._pattern = True, pattern
         self.held.clear()
 

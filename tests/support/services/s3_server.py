@@ -60,7 +60,7 @@ class S3Server:
         self.client: Any = ObjectStorage(self.settings("none"))._client  # a look behind the scenes
 
     def _is_decided(self) -> bool:
-        """Whether it takes objects, or has ended."""
+        """Return whether it accepts objects or has exited."""
         if self.process.poll() is not None:
             return True
         try:
@@ -75,7 +75,7 @@ class S3Server:
         return True
 
     def settings(self, bucket: str = "", **more: Any) -> StorageSettings:
-        """Settings with a new bucket, or that one."""
+        """Return settings with a new bucket, or that one."""
         if not bucket:
             self._buckets += 1
             bucket = f"bucket{self._buckets}-{os.getpid()}"
@@ -94,7 +94,7 @@ class S3Server:
 
 @contextmanager
 def running_s3(folder: Path) -> Iterator[S3Server]:
-    """The server, with its credentials in the environment."""
+    """Run the server, with its credentials in the environment."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in ENVIRONMENT.items():
             patch.setenv(name, value)
@@ -107,6 +107,6 @@ def running_s3(folder: Path) -> Iterator[S3Server]:
 
 @pytest.fixture(scope="session")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    """One server for all tests, each of which makes its own bucket."""
+    """Run one server for all tests, each of which makes its own bucket."""
     with running_s3(tmp_path_factory.mktemp("s3")) as server:
         yield server

@@ -22,19 +22,19 @@ _OPEN = (("Access-Control-Allow-Origin", "*"), ("Cache-Control", "max-age=600"))
 
 
 def _answers() -> dict[str, Answer]:
-    found: dict[str, Answer] = {}
+    answers: dict[str, Answer] = {}
     for each in CELLS:
-        found[f"/{each.name}/"] = each.page
+        answers[f"/{each.name}/"] = each.page
         for path, answer in each.files.items():
-            found[path if path.startswith("/") else f"/{each.name}/{path}"] = answer
-    return found
+            answers[path if path.startswith("/") else f"/{each.name}/{path}"] = answer
+    return answers
 
 
 _ANSWERS = _answers()
 
 
 def acid(request: SiteRequest) -> Answer:
-    """The site. Pictures, fonts, sounds and films answer at any path with such an ending."""
+    """Answer for the site; pictures, fonts, sounds and films exist at any path with such an ending."""
     path = request.path
     if path in _ANSWERS:
         return _ANSWERS[path]
@@ -63,20 +63,20 @@ _MADE: dict[str, Callable[[str], tuple[bytes, str]]] = {
 
 
 def _moved(request: SiteRequest) -> Answer:
-    """``/moved/<status>/<path>``: there, with that status, to that path on this host."""
+    """Redirect ``/moved/<status>/<path>``, with that status, to that path on this host."""
     status, _, rest = request.path.removeprefix("/moved/").partition("/")
     headers = (("Location", f"/{rest}"), ("Access-Control-Allow-Origin", "*"))
     return response(int(status), b"", headers=headers)
 
 
 def _echo(request: SiteRequest) -> Answer:
-    """What was asked: the method, the cookies, and the body."""
-    said = f"{request.method}|{request.header('cookie')}|{request.body.decode('latin-1')}"
-    return response(body=said, content_type="text/plain")
+    """Answer with the request's method, cookies and body."""
+    text = f"{request.method}|{request.header('cookie')}|{request.body.decode('latin-1')}"
+    return response(body=text, content_type="text/plain")
 
 
 def waiting(seconds: float, answer: Answer) -> Answer:
-    """The reply after so many seconds."""
+    """Return an answer that is sent after so many seconds."""
 
     async def later(out: PacedWriter) -> None:
         await asyncio.sleep(seconds)

@@ -45,23 +45,23 @@ class AcidCell:
 
     @property
     def url(self) -> str:
-        """Where the page is."""
+        """Return the URL of the page."""
         return f"{ORIGIN}/{self.name}/"
 
 
 def place(number: int) -> tuple[int, int]:
-    """The left upper corner of a page's n-th mark, from 0, in CSS pixels."""
+    """Return the upper left corner of a page's n-th mark, from 0, in CSS pixels."""
     return LEFT + number % COLUMNS * PITCH, TOP + number // COLUMNS * PITCH
 
 
 def at(number: int, more: str = "") -> str:
-    """The attributes that put an element there; grey until something makes it green."""
+    """Return the attributes that make an element the n-th mark; grey until something makes it green."""
     left, top = place(number)
     return f'class="mark" style="{more}left:{left}px;top:{top}px"'
 
 
 def marks(count: int) -> str:
-    """So many empty marks, for scripts and styles; the n-th has the id ``m<n>``."""
+    """Return `count` empty marks, for scripts and styles; the n-th has the id ``m<n>``."""
     return "".join(f"<div id=m{number} {at(number)}></div>\n" for number in range(count))
 
 
@@ -77,7 +77,7 @@ _SCRIPT = (
 
 
 def document(name: str, body: str, *, head: str = "", script: str = "", module: bool = False) -> str:
-    """The page's HTML: title, style of the marks, and at the end a script.
+    """Return the page's HTML: title, style of the marks, and at the end a script.
 
     It may use ``green(n)``, which colours a mark, and ``show(n, url)``, which gives it a picture.
     """
@@ -94,17 +94,15 @@ def document(name: str, body: str, *, head: str = "", script: str = "", module: 
 
 
 def html(text: str) -> SiteReply:
-    """An answer of HTML."""
     return response(body=text)
 
 
 def css(text: str) -> SiteReply:
-    """A style sheet."""
     return response(body=text, content_type="text/css")
 
 
 def js(text: str) -> SiteReply:
-    """A script."""
+    """Return a script that every origin may read."""
     return response(body=text, content_type="text/javascript", headers=(("Access-Control-Allow-Origin", "*"),))
 
 
@@ -121,7 +119,7 @@ def cell(
     count: int = 1,
     **more: object,
 ) -> AcidCell:
-    """A cell whose page is `document`; `must` and `never` are URLs, or names below it, with blanks."""
+    """Return a cell whose page is `document`; `must` and `never` are URLs, or names below it, with blanks."""
     here = f"{ORIGIN}/{name}/"
 
     def urls(names: str) -> tuple[str, ...]:

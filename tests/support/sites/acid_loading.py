@@ -126,7 +126,7 @@ socket.onerror = () => green(1);
 
 
 async def _events(out: PacedWriter) -> None:
-    """Three server-sent events (HTML, 9.2), then the end."""
+    """Send three server-sent events (HTML, 9.2), then end."""
     body = b"".join(b"data: %b\n\n" % word for word in (b"one", b"two", b"three"))
     await out.reply(response(body=body, content_type="text/event-stream"))
 

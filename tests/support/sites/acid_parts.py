@@ -22,7 +22,7 @@ _FILM = Path(__file__).with_name("acid_green.webm")
 
 
 def picture(path: str) -> tuple[bytes, str] | None:
-    """A green picture of 100 by 100 pixels in the format that the path's ending names, and its type.
+    """Return a green picture of 100 by 100 pixels in the format that the path's ending names, and its type.
 
     Bytes that decoders leave out make each path's picture another. None: it names no picture.
     """
@@ -49,13 +49,13 @@ def _green(name: str) -> bytes:
 
 @cache
 def film() -> bytes:
-    """A moment of green, 100 by 100 pixels, VP8 in WebM; recorded by Chromium from a canvas."""
+    """Return a short film of green, 100 by 100 pixels, VP8 in WebM; recorded by Chromium from a canvas."""
     return _FILM.read_bytes()
 
 
 @cache
 def sound() -> bytes:
-    """A fifth of a second of silence, as WAV."""
+    """Return a fifth of a second of silence, as WAV."""
     data = io.BytesIO()
     with wave.open(data, "wb") as file:
         file.setnchannels(1)
@@ -67,7 +67,7 @@ def sound() -> bytes:
 
 @cache
 def typeface(seed: str) -> bytes:
-    """A TrueType font whose every glyph fills its whole square, so that an X is a box.
+    """Return a TrueType font whose every glyph fills its whole square, so that an X is a box.
 
     Tables as OpenType 1.9 has them; `seed` makes the bytes another font's.
     """
@@ -76,7 +76,7 @@ def typeface(seed: str) -> bytes:
 
 @cache
 def typeface_woff2(seed: str) -> bytes:
-    """The same as WOFF2 (W3C), its tables neither transformed nor compressed."""
+    """Return the same font as WOFF2 (W3C), its tables neither transformed nor compressed."""
     tables = _tables(seed)
     directory = b""
     for tag, data in tables.items():

@@ -52,7 +52,7 @@ class _PageDraft:
 
 
 def articles(shelf: Path) -> list[WikiArticle]:
-    """Articles from the pages of one manual, those with pictures first, and a front page."""
+    """Return articles from the pages of one manual, those with pictures first, and a front page."""
     drafts = [(path, _read(path)) for path in sorted(shelf.glob("*.html"))]
     rich = sorted(drafts, key=lambda each: (-len(each[1].pictures), -len(each[1].blocks)))
     chosen: dict[str, WikiArticle] = {}
@@ -155,7 +155,7 @@ class _HandbookParser(HTMLParser):
 
 
 def _plain(text: str) -> str:
-    """Text on one line, without what wikitext would read as markup."""
+    """Return the text on one line, without what wikitext would read as markup."""
     return re.sub(r"[\s\[\]{}|<>']+", " ", text).strip(" *#:;")
 
 

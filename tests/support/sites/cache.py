@@ -25,7 +25,7 @@ class SiteUnavailableError(Exception):
 
 
 def built(name: str, recipe: str, build: Callable[[Path], None]) -> Path:
-    """The folder that `build` fills, built once for each `recipe`, whoever asks first.
+    """Return the folder that `build` fills, built once for each `recipe`, by whichever process is first.
 
     A build that fails leaves nothing; two processes never build at once; folders of older recipes
     are removed.
@@ -56,7 +56,7 @@ def built(name: str, recipe: str, build: Callable[[Path], None]) -> Path:
 def unpack_packages(
     names: tuple[str, ...], into: Path, *, optional: bool = False, apt: tuple[str, ...] = ()
 ) -> list[str]:
-    """Fetch Debian packages and unpack them into one tree; the names that there were.
+    """Fetch Debian packages and unpack them into one tree; return the names that exist.
 
     Args:
         names: the packages.
@@ -131,7 +131,7 @@ def copy_followed(source: Path, target: Path, tree: Path) -> None:
 
 
 def _followed(path: Path, tree: Path) -> Path | None:
-    """Where a path leads inside the unpacked tree; None when nowhere."""
+    """Return where a path leads inside the unpacked tree; None when nowhere."""
     for _ in range(8):
         if not path.is_symlink():
             return path
@@ -141,16 +141,16 @@ def _followed(path: Path, tree: Path) -> Path | None:
 
 
 def _candidate(name: str, apt: tuple[str, ...]) -> bool:
-    asked = subprocess.run(["apt-cache", *apt, "--no-all-versions", "show", name], capture_output=True, check=False)
-    return asked.returncode == 0
+    process = subprocess.run(["apt-cache", *apt, "--no-all-versions", "show", name], capture_output=True, check=False)
+    return process.returncode == 0
 
 
 def _run(command: list[str], *, cwd: str) -> None:
     try:
         subprocess.run(command, cwd=cwd, check=True, capture_output=True, text=True, timeout=FETCH_LIMIT_S)
     except (OSError, subprocess.SubprocessError) as error:
-        said = getattr(error, "stderr", "") or str(error)
-        raise SiteUnavailableError(f"{' '.join(command[:3])} failed: {said.strip()}") from error
+        message = getattr(error, "stderr", "") or str(error)
+        raise SiteUnavailableError(f"{' '.join(command[:3])} failed: {message.strip()}") from error
 
 
 @contextmanager

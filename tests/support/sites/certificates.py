@@ -81,7 +81,7 @@ def _certificate(
     span: tuple[datetime, datetime],
     names: tuple[str, ...],
 ) -> x509.Certificate:
-    """A certificate; an authority's when it has no names."""
+    """Sign a certificate; it is an authority's when it has no names."""
     authority = not names
     builder = (
         x509.CertificateBuilder()

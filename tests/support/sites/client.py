@@ -28,7 +28,7 @@ class _TableTransport(httpx.HTTPTransport):
 
 
 def client(web: TestWeb, *, timeout_s: float = 20.0) -> httpx.Client:
-    """A client that trusts the test web's authority and follows no redirect; close it."""
+    """Return a client that trusts the test web's authority and follows no redirect; the caller closes it."""
     context = ssl.create_default_context(cafile=web.ca_file)
     return httpx.Client(transport=_TableTransport(web.resolve, context), timeout=timeout_s, trust_env=False)
 

@@ -21,7 +21,7 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 @contextmanager
 def apt_of(release: str) -> Iterator[tuple[str, ...]]:
-    """The options that make apt see this release of Debian alone, until the block ends.
+    """Yield the options that make apt see this release of Debian alone, until the block ends.
 
     Raises:
         SiteUnavailableError: Debian's keys are missing, or the release could not be read.
@@ -35,8 +35,8 @@ def apt_of(release: str) -> Iterator[tuple[str, ...]]:
         try:
             subprocess.run(command, check=True, capture_output=True, text=True, timeout=FETCH_LIMIT_S)
         except (OSError, subprocess.SubprocessError) as error:
-            said = (getattr(error, "stderr", "") or str(error)).strip()
-            raise SiteUnavailableError(f"Debian's {release} could not be read: {said}") from error
+            message = (getattr(error, "stderr", "") or str(error)).strip()
+            raise SiteUnavailableError(f"Debian's {release} could not be read: {message}") from error
         yield options
 
 

@@ -42,7 +42,7 @@ class ManualLibrary:
 
 
 def library() -> ManualLibrary:
-    """The manuals, fetched and arranged on the first call.
+    """Return the manuals, fetched and arranged on the first call.
 
     Raises:
         SiteUnavailableError: apt could not deliver them.

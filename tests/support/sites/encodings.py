@@ -9,23 +9,23 @@ MEGABYTE = 1_000_000
 
 
 def gzipped(data: bytes) -> bytes:
-    """`data` in gzip (RFC 1952), the same bytes on every day."""
+    """Return `data` in gzip (RFC 1952), the same bytes on every day."""
     return gzip.compress(data, mtime=0)
 
 
 def deflated(data: bytes) -> bytes:
-    """`data` in zlib's format, which is what HTTP calls deflate (RFC 9110, 8.4.1.2)."""
+    """Return `data` in zlib's format, which is what HTTP calls deflate (RFC 9110, 8.4.1.2)."""
     return zlib.compress(data)
 
 
 def raw_deflated(data: bytes) -> bytes:
-    """`data` in bare deflate (RFC 1951), which some servers send under the name deflate."""
+    """Return `data` in bare deflate (RFC 1951), which some servers send under the name deflate."""
     packer = zlib.compressobj(wbits=-15)
     return packer.compress(data) + packer.flush()
 
 
 def brotli_stored(data: bytes) -> bytes:
-    """`data` as a valid brotli stream of uncompressed meta-blocks (RFC 7932, 9.2).
+    """Return `data` as a valid brotli stream of uncompressed meta-blocks (RFC 7932, 9.2).
 
     The standard library has no brotli; stored blocks need none, and every decoder reads them.
     """
@@ -44,7 +44,7 @@ def brotli_stored(data: bytes) -> bytes:
 
 
 def incompressible(size: int, seed: str = "large") -> Iterator[bytes]:
-    """`size` bytes that no coding shrinks, in blocks of at most 64 KiB; the same for the same seed."""
+    """Yield `size` bytes that no coding shrinks, in blocks of at most 64 KiB; the same for the same seed."""
     counter = 0
     left = size
     while left > 0:
@@ -71,13 +71,13 @@ class _BitStream:
             self._count -= 8
 
     def append(self, data: bytes) -> None:
-        """Whole bytes, from the next byte boundary on."""
+        """Append whole bytes, from the next byte boundary on."""
         if self._count:
             self.put(0, 8 - self._count)
         self._out += data
 
     def bytes(self) -> bytes:
-        """Everything, filled up with zero bits."""
+        """Return everything, filled up with zero bits."""
         if self._count:
             self.put(0, 8 - self._count)
         return bytes(self._out)

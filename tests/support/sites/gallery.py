@@ -41,7 +41,7 @@ class _ResourceKind:
 
 
 def gallery(request: SiteRequest) -> Answer:
-    """The gallery's site: ``/gallery/<n>`` and its items ``/gallery/<n>/<k>.<ext>``."""
+    """Answer ``/gallery/<n>`` and its items ``/gallery/<n>/<k>.<ext>``."""
     parts = request.path.split("/")
     if len(parts) == 3 and parts[1] == "gallery" and parts[2].isdigit():
         return response(body=_page(int(parts[2])))
@@ -53,7 +53,7 @@ def gallery(request: SiteRequest) -> Answer:
 
 
 def subresources(number: int) -> list[str]:
-    """The paths of the 91 subresources of gallery `number`, in the page's order."""
+    """Return the paths of the 91 subresources of gallery `number`, in the page's order."""
     return [f"/gallery/{number}/{index}.{extension}" for extension, count in _KINDS for index in range(count)]
 
 
@@ -92,7 +92,7 @@ def _items(extension: str) -> tuple[_ResourceKind, ...]:
 
 
 def _noise(variant: int, size: tuple[int, int]) -> Image.Image:
-    """A picture of soft colours under grain, the same for the same variant."""
+    """Return a picture of soft colours under grain, the same for the same variant."""
     grain = random.Random(variant)
     width, height = size
     pixels = bytearray()

@@ -33,16 +33,16 @@ class SiteRequest:
 
     @property
     def path(self) -> str:
-        """The path without its query, percent-decoded."""
+        """Return the path without its query, percent-decoded."""
         return unquote(self.target.partition("?")[0])
 
     @property
     def query(self) -> dict[str, str]:
-        """The query's last value for each name."""
+        """Return the query's last value for each name."""
         return dict(parse_qsl(self.target.partition("?")[2], keep_blank_values=True))
 
     def header(self, name: str) -> str:
-        """The first header of that name (given in lower case); empty when there is none."""
+        """Return the first header of that name (given in lower case); empty when there is none."""
         return next((value for key, value in self.headers if key.lower() == name), "")
 
 
@@ -63,22 +63,22 @@ class LoggedRequest:
 
     @property
     def method(self) -> str:
-        """The request's method."""
+        """Return the request's method."""
         return self.head.split(" ", 1)[0]
 
     @property
     def target(self) -> str:
-        """The request target as it was sent."""
+        """Return the request target as it was sent."""
         return self.head.split(" ", 2)[1]
 
     @property
     def headers(self) -> list[tuple[str, str]]:
-        """The header fields in their order."""
+        """Return the header fields in their order."""
         return _fields(self.head.split("\r\n")[1:])
 
     @property
     def url(self) -> str:
-        """The URL that was asked for."""
+        """Return the requested URL."""
         host = next((value for name, value in self.headers if name.lower() == "host"), "")
         return f"{self.scheme}://{host}{self.target}"
 
@@ -127,7 +127,7 @@ def response(
     headers: tuple[tuple[str, str], ...] = (),
     length: int | None = None,
 ) -> SiteReply:
-    """A response with its Content-Length; `length` overrides it, to tell lies."""
+    """Return a response with its Content-Length; `length` replaces it with a false one."""
     data = body.encode() if isinstance(body, str) else body
     lines = [f"HTTP/1.1 {status} {_reason(status)}"]
     if data or content_type != "text/html; charset=utf-8" or status not in {204, 304}:
@@ -139,7 +139,7 @@ def response(
 
 
 def chunked_head(content_type: str = "text/html; charset=utf-8", headers: tuple[tuple[str, str], ...] = ()) -> bytes:
-    """The complete head of a chunked response."""
+    """Return the complete head of a chunked response."""
     extra = "".join(f"{name}: {value}\r\n" for name, value in headers)
     return (
         "HTTP/1.1 200 OK\r\n"
@@ -149,7 +149,7 @@ def chunked_head(content_type: str = "text/html; charset=utf-8", headers: tuple[
 
 
 def rendered(reply: SiteReply, request: SiteRequest) -> bytes:
-    """The bytes of a response to that request: with a date, and without a body for HEAD."""
+    """Return the bytes of a response to that request: with a date, and without a body for HEAD."""
     tail = b"\r\n" if request.keep_alive else b"Connection: close\r\n\r\n"
     body = b"" if request.method == "HEAD" else reply.body
     return b"".join((reply.head, _date(), tail, body))
@@ -180,11 +180,11 @@ class SiteConnection(asyncio.Protocol):
             self._task.cancel()
 
     def pause_writing(self) -> None:
-        """The other side reads slowly."""
+        """Make writers wait: the other side reads slowly."""
         self._room.clear()
 
     def resume_writing(self) -> None:
-        """The other side has caught up."""
+        """Let writers go on: the other side has caught up."""
         self._room.set()
 
     def data_received(self, data: bytes) -> None:
@@ -236,7 +236,7 @@ class SiteConnection(asyncio.Protocol):
         self._serve()
 
     def _next_request(self) -> SiteRequest | None:
-        """The next whole request in the buffer; None when there is none, or a malformed one."""
+        """Take the next whole request off the buffer; None when there is none, or a malformed one."""
         end = self._buffer.find(b"\r\n\r\n")
         if end < 0:
             if len(self._buffer) > HEAD_LIMIT:
@@ -259,7 +259,7 @@ class SiteConnection(asyncio.Protocol):
         return SiteRequest(self._scheme, parts[0], parts[1], host.lower(), tuple(fields), body, not closes)
 
     def _body(self, start: int, known: dict[str, str]) -> bytes | None:
-        """The body of the request whose head ends at `start`, taken off the buffer."""
+        """Take the body of the request whose head ends at `start` off the buffer; None when it is incomplete."""
         if "transfer-encoding" in known:
             end = self._buffer.find(b"0\r\n\r\n", start)
             stop = end + 5 if end >= 0 else -1

@@ -115,11 +115,11 @@ class RunningWiki:
     restart: Callable[[], None]
 
     def api(self) -> str:
-        """The URL of its API."""
+        """Return the URL of the wiki's API."""
         return f"{self.base}/api.php"
 
     def maintain(self, script: str, *arguments: str, text: str = "") -> str:
-        """Run one of MediaWiki's maintenance scripts on this wiki; what it printed.
+        """Run one of MediaWiki's maintenance scripts on this wiki; return its output.
 
         Raises:
             SiteUnavailableError: it failed.
@@ -131,7 +131,7 @@ class RunningWiki:
 def running_wiki(
     *, server: str = "", settings: str = "", version: MediaWikiVersion = MACHINES
 ) -> Iterator[RunningWiki]:
-    """A wiki of your own, from its start to its end.
+    """Run a wiki of your own within the block.
 
     Args:
         server: what the wiki believes its address is, e.g. ``http://wiki.org``; empty: the
@@ -153,8 +153,8 @@ def running_wiki(
             (folder / "settings.d" / "own.php").write_text(f"<?php\n{settings}\n")
         port = free_port()
         base = f"http://127.0.0.1:{port}"
-        told = base if server == "self" else server
-        environment = _environment(php, home / "code", folder, told)
+        server_url = base if server == "self" else server
+        environment = _environment(php, home / "code", folder, server_url)
         titles = tuple((home / "titles.txt").read_text().splitlines())
         with ExitStack() as serving:
 
@@ -168,7 +168,7 @@ def running_wiki(
 
 
 def wiki_template(version: MediaWikiVersion = MACHINES) -> Path:
-    """The folder of the installed and filled wiki, made on the first call (about a minute).
+    """Return the folder of the installed and filled wiki, made on the first call (about a minute).
 
     Raises:
         SiteUnavailableError: PHP is missing, or a step failed.
@@ -270,8 +270,8 @@ def _run_php(php: PhpCommand, code: Path, folder: Path, *arguments: str, text: s
         check=False,
     )
     if done.returncode:
-        said = (done.stdout + done.stderr).strip()
-        raise SiteUnavailableError(f"{Path(arguments[0]).name} failed:\n{said[:2_000]}")
+        output = (done.stdout + done.stderr).strip()
+        raise SiteUnavailableError(f"{Path(arguments[0]).name} failed:\n{output[:2_000]}")
     return done.stdout
 
 
@@ -282,7 +282,7 @@ def _environment(php: PhpCommand, code: Path, folder: Path, server: str) -> dict
 
 @contextmanager
 def _served(php: PhpCommand, code: Path, port: int, environment: dict[str, str]) -> Iterator[None]:
-    """PHP's server, with all its workers, until the block ends or this process does."""
+    """Run PHP's server, with all its workers, until the block ends or this process does."""
     # The shell reads the pipe that only this process holds: when it closes, the group ends.
     command = [*php.command, "-q", "-S", f"127.0.0.1:{port}", "-t", str(code), str(_ROUTER)]
     guard = '"$@" </dev/null >/dev/null 2>&1 & read -r _; kill -TERM 0'
@@ -305,7 +305,7 @@ def _served(php: PhpCommand, code: Path, port: int, environment: dict[str, str])
 def _await_answer(port: int) -> None:
     """Wait until the wiki answers; its first answer also warms its caches."""
     pause = Event()
-    said = ""
+    message = ""
     for _ in range(int(START_LIMIT_S * 10)):
         try:
             url = f"http://127.0.0.1:{port}/api.php?action=query&meta=siteinfo&format=json"
@@ -313,14 +313,14 @@ def _await_answer(port: int) -> None:
                 answer.read()
         except urllib.error.HTTPError as error:
             with error:
-                said = error.read(2_000).decode("utf-8", "replace")
+                message = error.read(2_000).decode("utf-8", "replace")
             break
         except OSError as error:
-            said = str(error)
+            message = str(error)
             pause.wait(0.1)
         else:
             return
-    raise SiteUnavailableError(f"The wiki did not start: {said}")
+    raise SiteUnavailableError(f"The wiki did not start: {message}")
 
 
 def _await_silence(port: int) -> None:

@@ -29,7 +29,7 @@ PDF = (
 
 
 def page(title: str, body: str, *, head: str = "") -> str:
-    """A small, well-formed HTML page."""
+    """Return a small, well-formed HTML page."""
     return (
         f"<!doctype html>\n<html lang=en><head><meta charset=utf-8><title>{title}</title>{head}</head>\n"
         f"<body>\n<h1>{title}</h1>\n{body}\n</body></html>\n"
@@ -38,7 +38,7 @@ def page(title: str, body: str, *, head: str = "") -> str:
 
 @cache
 def picture(number: int) -> bytes:
-    """A JPEG of about 4 KB; a comment segment gives each number bytes of its own."""
+    """Return a JPEG of about 4 KB; a comment segment gives each number bytes of its own."""
     grey = io.BytesIO()
     Image.new("L", (16, 16), 96 + number % 128).save(grey, "JPEG")
     whole = grey.getvalue()
@@ -92,7 +92,7 @@ SCRIPT_BUILT = page(
 
 
 def typeface_page() -> str:
-    """A page whose text is set in a font that it brings along."""
+    """Return a page whose text is set in a web font of its own."""
     head = (
         "<style>@font-face { font-family: Brought; src: url(/font.ttf) } body { font-family: Brought, serif }</style>"
     )

@@ -61,12 +61,12 @@ def _catalogue(request: SiteRequest, rest: str) -> SiteReply:
 
 
 def _text(request: SiteRequest, rest: str) -> SiteReply:
-    """``/page/<name>``: a plain page of its own text."""
+    """Serve ``/page/<name>``: a plain page with its own text."""
     return response(body=page(f"Page {rest}", f"<p>{TEXT}</p><p>This is page {rest}.</p>"))
 
 
 def _redirect(request: SiteRequest, rest: str) -> SiteReply:
-    """``/redirect/…``: <status>, chain/<n>, loop, to-https, to-other, meta, script, nowhere."""
+    """Serve ``/redirect/…``: <status>, chain/<n>, loop, to-https, to-other, meta, script, nowhere."""
     kind, _, extra = rest.partition("/")
     if kind in _REDIRECTS:
         return _moved(int(kind), "/page/target")
@@ -99,7 +99,7 @@ def _moved(status: int, location: str) -> SiteReply:
 
 
 def _status(request: SiteRequest, rest: str) -> SiteReply:
-    """``/status/<code>[/<when>]``: that status; seconds or a date become a Retry-After."""
+    """Serve ``/status/<code>[/<when>]``: that status; seconds or a date become a Retry-After."""
     code, _, retry = unquote(rest).partition("/")
     status = int(code) if code.isdigit() and 200 <= int(code) <= 599 else 404
     headers = (("Retry-After", retry),) if retry else ()
@@ -108,7 +108,7 @@ def _status(request: SiteRequest, rest: str) -> SiteReply:
 
 
 def _challenge(request: SiteRequest, rest: str) -> SiteReply:
-    """``/challenge``: what Cloudflare sends to whom it takes for a robot."""
+    """Serve ``/challenge``: the page that Cloudflare sends to suspected bots."""
     body = page(
         "Just a moment...",
         "<p>Verifying you are human. This may take a few seconds.</p><script>window._cf_chl_opt = {}</script>",
@@ -118,7 +118,7 @@ def _challenge(request: SiteRequest, rest: str) -> SiteReply:
 
 
 def _slow(request: SiteRequest, rest: str) -> Answer:
-    """``/slow/first-byte/<seconds>``, ``/slow/drip/<seconds>``, ``/slow/image/<seconds>``."""
+    """Serve ``/slow/first-byte/<seconds>``, ``/slow/drip/<seconds>``, ``/slow/image/<seconds>``."""
     kind, _, seconds = rest.partition("/")
     wait = float(seconds or 1)
 
@@ -144,7 +144,7 @@ def _slow(request: SiteRequest, rest: str) -> Answer:
 
 
 def _endless(request: SiteRequest, rest: str) -> Answer:
-    """``/endless/<kind>``: body, image or text that goes on until the client has had enough."""
+    """Serve ``/endless/<kind>``: body, image or text that goes on until the client disconnects."""
     kinds = {"image": "image/jpeg", "text": "text/plain; charset=utf-8"}
     content_type = kinds.get(rest, "text/html; charset=utf-8")
 
@@ -159,12 +159,12 @@ def _endless(request: SiteRequest, rest: str) -> Answer:
 
 
 def _holder(request: SiteRequest, rest: str) -> SiteReply:
-    """``/with/<path>``: a page that holds the picture ``/<path>``, to see what a bad one does."""
+    """Serve ``/with/<path>``: a page that contains the picture ``/<path>``, to see what a bad one does."""
     return response(body=page(f"With {rest}", f'<p>{TEXT}</p><img src="/{rest}" alt="bad">'))
 
 
 def _broken(request: SiteRequest, rest: str) -> Answer:
-    """``/broken/<how>``: short, chunk, head, empty, reset, garbage, and more."""
+    """Serve ``/broken/<how>``: short, chunk, head, empty, reset, garbage, and more."""
     body = page("Broken", f"<p>{TEXT}</p>").encode()
 
     async def short(out: PacedWriter) -> None:
@@ -198,7 +198,7 @@ def _broken(request: SiteRequest, rest: str) -> Answer:
 
 
 def _large(request: SiteRequest, rest: str) -> Answer:
-    """``/large/<megabytes>[/chunked]``: bytes that nothing shrinks, always the same."""
+    """Serve ``/large/<megabytes>[/chunked]``: incompressible bytes, always the same."""
     megabytes, _, way = rest.partition("/")
     size = int(float(megabytes or 1) * MEGABYTE)
 
@@ -219,7 +219,7 @@ def _large(request: SiteRequest, rest: str) -> Answer:
 
 
 def _encoding(request: SiteRequest, rest: str) -> Answer:
-    """``/encoding/<coding>[/chunked|/close]``: a page in that coding, framed that way."""
+    """Serve ``/encoding/<coding>[/chunked|/close]``: a page in that coding, framed that way."""
     name, _, framing = rest.partition("/")
     if name not in _CODINGS:
         return response(404, page("Not found", "No such coding."))
@@ -243,12 +243,12 @@ def _encoding(request: SiteRequest, rest: str) -> Answer:
 
 
 def _duplicate(request: SiteRequest, rest: str) -> SiteReply:
-    """``/duplicate/<anything>``: one payload at as many URLs as anyone likes."""
+    """Serve ``/duplicate/<anything>``: one payload at any number of URLs."""
     return response(body=page("Always the same", f"<p>{TEXT}</p>"))
 
 
 def _picture(request: SiteRequest, rest: str) -> SiteReply:
-    """``/picture/<n>.jpg``: a picture of its own bytes for each n."""
+    """Serve ``/picture/<n>.jpg``: a picture of its own bytes for each n."""
     number = rest.partition(".")[0]
     if not number.isdigit():
         return response(404, page("Not found", "No such picture."))
@@ -256,7 +256,7 @@ def _picture(request: SiteRequest, rest: str) -> SiteReply:
 
 
 def _cookies(request: SiteRequest, rest: str) -> SiteReply:
-    """``/cookies/set`` sets two; ``/cookies/show`` says which came back."""
+    """Serve ``/cookies/set``, which sets two, and ``/cookies/show``, which shows those that came back."""
     sent = request.header("cookie") or "none"
     headers = (
         (("Set-Cookie", "session=abc123; Path=/; HttpOnly"), ("Set-Cookie", "theme=dark; Path=/"))
@@ -267,18 +267,18 @@ def _cookies(request: SiteRequest, rest: str) -> SiteReply:
 
 
 def _echo(request: SiteRequest, rest: str) -> SiteReply:
-    """``/headers``: what was asked, as JSON: method, url, headers (pairs), length of the body."""
-    said = {
+    """Serve ``/headers``: the request as JSON: method, url, headers (pairs), length of the body."""
+    document = {
         "method": request.method,
         "url": f"{request.scheme}://{request.host}{request.target}",
         "headers": [list(pair) for pair in request.headers],
         "body_length": len(request.body),
     }
-    return response(body=json.dumps(said), content_type="application/json")
+    return response(body=json.dumps(document), content_type="application/json")
 
 
 def _noarchive(request: SiteRequest, rest: str) -> SiteReply:
-    """``/noarchive/header`` and ``/noarchive/meta``: a page that asks not to be archived."""
+    """Serve ``/noarchive/header`` and ``/noarchive/meta``: a page with the noarchive directive."""
     if rest == "header":
         return response(body=page("Not to be kept", f"<p>{TEXT}</p>"), headers=(("X-Robots-Tag", "noarchive"),))
     head = '<meta name="robots" content="noarchive">'

@@ -45,7 +45,7 @@ class ServerConfig:
 
 
 def sites(config: ServerConfig) -> dict[str, Site]:
-    """What answers under each host name."""
+    """Return the site that answers under each host name."""
     rules = RuleSites(Path(config.typeface).read_bytes() if config.typeface else b"")
     ours: dict[str, Site] = dict.fromkeys(hosts.SERVED, rules)
     ours[hosts.GALLERY] = gallery
@@ -59,7 +59,7 @@ def sites(config: ServerConfig) -> dict[str, Site]:
 
 
 def router(ours: dict[str, Site]) -> Site:
-    """One site that asks the site of the request's host; 421 for a host that is none of ours."""
+    """Return one site that passes requests to the site of their host; 421 for a host that is none of ours."""
 
     def route(request: SiteRequest) -> Answer:
         site = ours.get(request.host)
@@ -71,7 +71,7 @@ def router(ours: dict[str, Site]) -> Site:
 
 
 def tls_context(config: ServerConfig) -> ssl.SSLContext:
-    """A server context that shows each host its certificate, the bad ones too."""
+    """Return a server context that presents each host's certificate, the bad ones too."""
     good = _context(config.good)
     bad = {host: _context(file) for host, file in config.bad.items()}
 

@@ -58,7 +58,7 @@ class SpaApplications:
 
 
 def applications() -> SpaApplications:
-    """The applications, fetched and arranged on the first call.
+    """Return the applications, fetched and arranged on the first call.
 
     Raises:
         SiteUnavailableError: pip or apt could not deliver them.

@@ -27,7 +27,7 @@ class FolderSite:
         self._root = root.resolve()
 
     def __call__(self, request: SiteRequest) -> Answer:
-        """The file at the request's path; a folder's ``index.html``; else 404; 304 to its ETag."""
+        """Return the file at the request's path, or a folder's ``index.html``; else 404; 304 to its ETag."""
         target = (self._root / request.path.lstrip("/")).resolve()
         if target.is_dir():
             if not request.path.endswith("/"):

@@ -21,17 +21,17 @@ class LoopbackUpstream:
 
     def __init__(self, port: int) -> None:
         self._port = port
-        self._kept: dict[tuple[str, str, str], tuple[float, SiteReply]] = {}
+        self._replies: dict[tuple[str, str, str], tuple[float, SiteReply]] = {}
 
     def __call__(self, request: SiteRequest) -> Answer:
-        """What is kept, else the server's own answer; 502 when it gives none."""
+        """Return the cached response, else the server's own; 502 when it gives none."""
         key = (request.scheme, request.host, request.target)
         if request.method not in {"GET", "HEAD"}:
-            self._kept.clear()
+            self._replies.clear()
         elif not request.header("cookie"):
-            until, kept = self._kept.get(key, (0.0, None))
-            if kept is not None and until > asyncio.get_running_loop().time():
-                return kept
+            until, cached_reply = self._replies.get(key, (0.0, None))
+            if cached_reply is not None and until > asyncio.get_running_loop().time():
+                return cached_reply
 
         async def relay(out: PacedWriter) -> None:
             try:
@@ -50,9 +50,9 @@ class LoopbackUpstream:
         age = _SHARED_AGE.search(head)
         personal = request.header("cookie") or "\r\nset-cookie:" in head.lower()
         good = request.method == "GET" and head.startswith("HTTP/1.1 200 ")
-        if age is not None and good and not personal and len(self._kept) < CACHE_LIMIT:
+        if age is not None and good and not personal and len(self._replies) < CACHE_LIMIT:
             until = asyncio.get_running_loop().time() + int(age.group(1))
-            self._kept[key] = (until, reply)
+            self._replies[key] = (until, reply)
 
     async def _ask(self, request: SiteRequest) -> SiteReply:
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
@@ -64,10 +64,10 @@ class LoopbackUpstream:
         finally:
             writer.close()
         status, *lines = head[:-4].decode("latin-1").split("\r\n")
-        kept = [line for line in lines if line.partition(":")[0].lower() not in _HOP_BY_HOP]
-        kept.append(f"Content-Length: {len(body)}")
+        header_lines = [line for line in lines if line.partition(":")[0].lower() not in _HOP_BY_HOP]
+        header_lines.append(f"Content-Length: {len(body)}")
         status = status.replace("HTTP/1.0", "HTTP/1.1", 1)
-        return SiteReply("\r\n".join([status, *kept]).encode("latin-1") + b"\r\n", body)
+        return SiteReply("\r\n".join([status, *header_lines]).encode("latin-1") + b"\r\n", body)
 
 
 def _request_bytes(request: SiteRequest) -> bytes:

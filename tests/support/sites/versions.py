@@ -25,7 +25,7 @@ class MediaWikiVersion:
     php: str = ""
 
     def __str__(self) -> str:
-        """The number and where it is from, to name a test by."""
+        """Return the number, or ``own`` for the machine's, to name a test by."""
         return self.number or "own"
 
 
@@ -68,7 +68,7 @@ def unpack_version(version: MediaWikiVersion, tree: Path) -> None:
 
 
 def php_of(version: MediaWikiVersion) -> PhpCommand:
-    """The PHP that this MediaWiki runs with; that of another release is fetched on the first call.
+    """Return the PHP that this MediaWiki runs with; that of another release is fetched on the first call.
 
     Raises:
         SiteUnavailableError: the machine has no PHP, or apt could not deliver it.

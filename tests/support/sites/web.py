@@ -114,13 +114,13 @@ class TestWeb:
         self.stop()
 
     def requests(self) -> list[LoggedRequest]:
-        """The requests that came in since the start or the last `clear`, oldest first."""
+        """Return the requests received since the start or the last `clear`, oldest first."""
         seen = self._ask("requests")
         assert isinstance(seen, list)
         return [LoggedRequest(scheme, head) for scheme, head in seen]
 
     def count(self) -> int:
-        """How many requests came in since the start or the last `clear`, at most 50,000."""
+        """Return the number of requests received since the start or the last `clear`, at most 50,000."""
         number = self._ask("count")
         assert isinstance(number, int)
         return number
@@ -130,18 +130,18 @@ class TestWeb:
         self._ask("clear")
 
     def chromium_arguments(self) -> list[str]:
-        """Arguments with which Chromium visits this web directly, without a proxy."""
+        """Return the arguments with which Chromium visits this web directly, without a proxy."""
         rules = [f"MAP {name} {address}" for name, address in self.resolve.items() if ":" in name]
         return [f"--host-resolver-rules={','.join(rules)}", f"--ignore-certificate-errors-spki-list={self.spki}"]
 
     @staticmethod
     def gallery(number: int, *, scheme: str = "https") -> str:
-        """The URL of gallery `number`; every number is a page of 91 subresources of its own."""
+        """Return the URL of gallery `number`; every number is a page of 91 subresources of its own."""
         return f"{scheme}://{hosts.GALLERY}/gallery/{number}"
 
     @staticmethod
     def gallery_subresources(number: int, *, scheme: str = "https") -> list[str]:
-        """The URLs of that gallery's 91 subresources."""
+        """Return the URLs of that gallery's 91 subresources."""
         return [f"{scheme}://{hosts.GALLERY}{path}" for path in subresources(number)]
 
     def _ask(self, question: str) -> object:
@@ -227,7 +227,7 @@ def _folders() -> dict[str, str]:
 
 
 def _resolve(http_port: int, https_port: int, silent_port: int, closed_port: int) -> dict[str, str]:
-    """Where each name and port of the test web really is; for ``[egress] resolve``."""
+    """Return the real address of each name and port of the test web, for ``[egress] resolve``."""
     both = {"80": http_port, "443": https_port}
     table = {f"{host}:{port}": f"127.0.0.1:{real}" for host in hosts.SERVED for port, real in both.items()}
     for port in both:
@@ -268,6 +268,6 @@ def _wiki_paths(wiki: RunningWiki) -> list[str]:
 
 
 def _spread(paths: tuple[str, ...]) -> tuple[str, ...]:
-    """Pages taken at even steps, so that every manual is among them."""
+    """Return pages taken at even steps, so that every manual is among them."""
     step = max(1, len(paths) // DOCS_PAGES)
     return paths[::step][:DOCS_PAGES]

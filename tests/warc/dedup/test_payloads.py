@@ -35,7 +35,7 @@ ONE, TWO = (PayloadKey(sha256_digest(text), "default") for text in (b"one", b"tw
 
 
 def original(number: int, key: PayloadKey = ONE) -> OriginalRecord:
-    """A record on disk; every number is another."""
+    """Return a record on disk; every number is another one."""
     url = f"http://origin.example/é?{number}"
     return OriginalRecord(key.digest, url, 1_700_000_000_123 + number, "weboid-1.warc.gz", number, 99)
 
@@ -84,13 +84,13 @@ class SqliteProcess:
         return self.payloads.claim(keys, also)
 
     def settle(self, originals: Mapping[PayloadKey, OriginalRecord]) -> frozenset[PayloadKey]:
-        """A batch is one transaction."""
+        """Settle and commit: a batch is one transaction."""
         lost = self.payloads.settle(originals)
         self._end("COMMIT")
         return lost
 
     def release(self, keys: Collection[PayloadKey]) -> None:
-        """The batch failed: its transaction is rolled back."""
+        """Release after a failed batch: its transaction is rolled back."""
         self.payloads.release(keys)
         self._end("ROLLBACK")
 
@@ -121,7 +121,7 @@ Process = RedisProcess | SqliteProcess
 
 @pytest.fixture(scope="module")
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """A Redis for all tests here; each takes an index of its own in it."""
+    """Yield a Redis server for all tests here; each uses an index of its own in it."""
     server = RedisServer(tmp_path_factory.mktemp("redis"))
     yield server
     server.stop()
@@ -131,7 +131,7 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
 def process(
     request: pytest.FixtureRequest, tmp_path: Path, redis_server: RedisServer
 ) -> Iterator[Callable[[], Process]]:
-    """Makes processes that share one index."""
+    """Build processes that share one index."""
     url = f"{redis_server.url}?index={secrets.token_hex(4)}"
     with ExitStack() as stack:
 
@@ -283,7 +283,7 @@ class RandomHistories(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        """Nothing is known, nobody claims."""
+        """Begin with an empty index and without claims."""
         self.reset()
         self.processes = [self.make() for _ in range(PROCESSES)]
         self.known: dict[PayloadKey, OriginalRecord] = {}
@@ -300,14 +300,14 @@ class RandomHistories(RuleBasedStateMachine):
 
     @property
     def locked(self) -> bool:
-        """One lock for all payloads: SQLite's."""
+        """Return whether one lock covers all payloads, as in SQLite."""
         return isinstance(self.processes[0], SqliteProcess)
 
     who = st.integers(0, PROCESSES - 1)
 
     @rule(who=who, keys=st.sets(st.sampled_from(KEYS), min_size=1), also=st.booleans())
     def claim(self, who: int, keys: set[PayloadKey], also: bool) -> None:
-        """Answers are what the model says."""
+        """Claim a payload; the answer is the model's."""
         others = ["b"] if also else []
         answers = self.processes[who].claim(keys, others)
         elsewhere = any(held for n, held in enumerate(self.believed) if n != who)
@@ -318,11 +318,11 @@ class RandomHistories(RuleBasedStateMachine):
         expected: Answers = {}
         for key in keys:
             places = [key, *(PayloadKey(key.digest, bucket) for bucket in others)]
-            found = next((self.known[each] for each in places if each in self.known), None)
+            record = next((self.known[each] for each in places if each in self.known), None)
             holder = self.claims.get(key, who)
-            if found is not None:
-                expected[key] = found
-                assert found in self.on_disk
+            if record is not None:
+                expected[key] = record
+                assert record in self.on_disk
             elif holder == who or holder in self.lapsed:
                 expected[key] = Claim.YOURS
                 self.claims[key] = who
@@ -336,7 +336,7 @@ class RandomHistories(RuleBasedStateMachine):
     @precondition(lambda self: any(self.believed))
     @rule(data=st.data())
     def settle(self, data: st.DataObject) -> None:
-        """All or nothing, and what was lost is told; the rest of the batch is given up."""
+        """Settle all or nothing; the lost ones are returned, and the rest of the batch is given up."""
         who = data.draw(st.sampled_from([n for n, held in enumerate(self.believed) if held]))
         mine = data.draw(st.sets(st.sampled_from(sorted(self.believed[who])), min_size=1))
         originals = {}
@@ -356,7 +356,7 @@ class RandomHistories(RuleBasedStateMachine):
 
     @rule(who=who)
     def release(self, who: int) -> None:
-        """The batch failed."""
+        """Release the claims of a failed batch."""
         self._give_up(who)
 
     @rule(who=who)
@@ -371,7 +371,7 @@ class RandomHistories(RuleBasedStateMachine):
     @precondition(lambda self: not self.locked and any(self.believed))
     @rule(data=st.data())
     def lapse(self, data: st.DataObject) -> None:
-        """A stall longer than the heartbeat; the process knows nothing of it."""
+        """Let claims lapse by a stall longer than the heartbeat; the process does not notice."""
         who = data.draw(st.sampled_from([n for n, held in enumerate(self.believed) if held]))
         process = self.processes[who]
         assert isinstance(process, RedisProcess)
@@ -381,7 +381,7 @@ class RandomHistories(RuleBasedStateMachine):
     @precondition(lambda self: not self.locked)
     @rule()
     def forget(self) -> None:
-        """Redis is restarted without its data: payloads are written again, no more than that."""
+        """Restart Redis without its data: payloads are written again, no more than that."""
         self.reset()
         self.known, self.claims = {}, {}
         self.lapsed = set(range(PROCESSES))
@@ -389,13 +389,13 @@ class RandomHistories(RuleBasedStateMachine):
     @precondition(lambda self: not self.locked or not any(self.believed))
     @rule(who=who, key=st.sampled_from(KEYS))
     def recover(self, who: int, key: PayloadKey) -> None:
-        """A record is found in a WARC after a crash."""
+        """Add a record that is found in a WARC after a crash."""
         self.number += 1
-        found = original(self.number, key)
-        self.on_disk.add(found)
-        self.processes[who].add({key: found})
+        record = original(self.number, key)
+        self.on_disk.add(record)
+        self.processes[who].add({key: record})
         if key not in self.known and self._free(key, who):
-            self.known[key] = found
+            self.known[key] = record
             self.claims.pop(key, None)
 
     @invariant()

@@ -33,7 +33,7 @@ Open = Callable[..., RedisPayloadIndex]
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RedisServer]:
-    """A Redis that keeps what it acknowledged."""
+    """Yield a Redis server that keeps what it acknowledged."""
     started = RedisServer(tmp_path / "redis", persistent=True)
     yield started
     started.stop()
@@ -41,7 +41,7 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
 
 @pytest.fixture
 def connect(tmp_path: Path) -> Iterator[Open]:
-    """Opens the index as a process of a collection does."""
+    """Open the index as a process of a collection does."""
     with ExitStack() as stack:
 
         def opener(url: str, machine: str = "here", heartbeat_s: float = 3600) -> RedisPayloadIndex:
@@ -153,7 +153,7 @@ sys.stdin.readline()
 
 @pytest.fixture
 def stalling(server: RedisServer, tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
-    """A process that claims two payloads, and settles them when a line comes."""
+    """Start a process that claims two payloads, and settles them when it reads a line."""
     with subprocess.Popen(
         [sys.executable, "-c", STALLING, server.url, str(tmp_path / "there")],
         stdin=subprocess.PIPE,
@@ -324,7 +324,7 @@ def test_debts_are_paid_with_the_heartbeat(server: RedisServer, connect: Open) -
 
 @pytest.fixture
 def relay(server: RedisServer) -> Iterator[ControlledRelay]:
-    """Stands before the Redis."""
+    """Start a relay in front of the Redis."""
     standing = ControlledRelay(server.port)
     yield standing
     standing.close()
@@ -447,18 +447,18 @@ def test_no_error_and_no_log_holds_the_password(
     caplog.set_level(logging.DEBUG)
     server = RedisServer(tmp_path / "redis", "--requirepass", "another")
     secret = quote(SECRET, safe="")
-    told = []
+    errors = []
     try:
         for place in (f"127.0.0.1:{server.port}", f"127.0.0.1:{free_port()}", "no.example.invalid"):
             with pytest.raises(DedupUnavailableError, match=r"\[proxy\] dedup_url") as refused:
                 connect(f"redis://user:{secret}@{place}/0")
-            told.append(refused.value)
+            errors.append(refused.value)
         with pytest.raises(DedupUnavailableError, match="Correct user and password"):
             connect(server.url)
     finally:
         server.stop()
 
-    for each in [*map(str, told), *map(repr, told), caplog.text]:
+    for each in [*map(str, errors), *map(repr, errors), caplog.text]:
         assert SECRET not in each
         assert secret not in each
     assert list((tmp_path / "here").iterdir()) == []

@@ -62,7 +62,7 @@ def capture(
     page_id: str | None = None,
     kind: RecordType = RecordType.RESPONSE,
 ) -> Capture:
-    """A row of the index; there is no record to it."""
+    """Return a row of the index; no record belongs to it."""
     return Capture(
         url,
         replay_key(url),
@@ -78,20 +78,20 @@ def capture(
 
 
 def page(page_id: str, url: str = URLS[0], **changes: Any) -> PageInfo:
-    """A page's manifest; `second` says when."""
+    """Return a page's manifest, dated `second` seconds after NOW."""
     at = NOW + timedelta(seconds=changes.pop("second", 0))
     about = PageInfo(page_id, url, url, warc_date(at), VisitOutcome.COMPLETE, status=200, mime="text/html")
     return replace(about, **changes)
 
 
 def searched(database: IndexDatabase, words: str) -> tuple[CapturedPage, ...]:
-    """The pages that have the words, the first part of them."""
+    """Return the first pages that contain the words."""
     return PageSearch(database, PageStore(database)).find(parse_question(words)).pages
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def both(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Callable[[], Writer], IndexDatabase]]:
-    """How to open an index for writing, and the database to read it with."""
+    """Yield a function that opens an index for writing, and the database to read it with."""
     path = tmp_path / "captures.sqlite"
     url = request.getfixturevalue("database_url") if request.param == "postgresql" else ""
     database: IndexDatabase
@@ -125,13 +125,13 @@ def test_the_latest_manifest_of_a_page_is_found_with_its_outcome(both: Both) -> 
     make, database = both
     assert (page_outcome(database, "one"), manifest_place(database, "one")) == (None, None)
     uri, writer = f"urn:pageinfo:{URLS[0]}", make()
-    found = [
+    captures = [
         capture(url, second=second, offset=offset, page_id=page_id)
         for offset, (url, second, page_id) in enumerate(
             [(uri, 2, "one"), (uri, 1, "one"), (URLS[0], 3, "one"), (uri, 4, "two")]
         )
     ]
-    writer.add_rows([index_row(each) for each in found])
+    writer.add_rows([index_row(each) for each in captures])
     writer.add_page(page("one", outcome=VisitOutcome.SKIPPED))
 
     assert page_outcome(database, "one") is VisitOutcome.SKIPPED
@@ -159,15 +159,15 @@ def test_an_index_of_an_older_version_is_an_error(both: Both) -> None:
 def test_the_very_url_comes_first_and_then_the_nearest(both: Both) -> None:
     """Equals by replay key follow; URLs that share only their first characters do not."""
     make, database = both
-    found = [capture(url, second=at, offset=n) for n, (url, at) in enumerate(
+    captures = [capture(url, second=at, offset=n) for n, (url, at) in enumerate(
         [(URLS[0], 50), (URLS[0], -20), (URLS[1], 1), (URLS[4], 0), (URLS[5], 0)]
     )]  # fmt: skip
-    make().add_rows([index_row(each) for each in found])
+    make().add_rows([index_row(each) for each in captures])
     index = CaptureLookup(database)
 
-    assert list(index.captures(URLS[0], NOW)) == [found[1], found[0], found[2]]
-    assert list(index.captures(URLS[0], NOW, window=timedelta(seconds=30))) == [found[1], found[2]]
-    assert list(index.captures(URLS[4], NOW)) == [found[3]]
+    assert list(index.captures(URLS[0], NOW)) == [captures[1], captures[0], captures[2]]
+    assert list(index.captures(URLS[0], NOW, window=timedelta(seconds=30))) == [captures[1], captures[2]]
+    assert list(index.captures(URLS[4], NOW)) == [captures[3]]
 
 
 def test_what_a_service_worker_made_comes_behind_what_the_site_sent(both: Both) -> None:
@@ -203,22 +203,22 @@ def test_a_page_and_its_artifacts_are_found(both: Both) -> None:
         [index_row(each) for each in (capture(dom, second=60, page_id="one"), capture(page_id="two", offset=5))]
     )
     index = CaptureLookup(database)
-    found = index.page(URLS[0], NOW)
+    page_facts = index.page(URLS[0], NOW)
 
-    assert found is not None
-    assert found.timestamp == timestamp14(NOW + timedelta(seconds=60))
-    kept = index.artifact(found, ArtifactKind.DOM)
-    assert kept is not None
-    assert kept.url == dom
-    assert index.artifact(found, ArtifactKind.TEXT) is None
+    assert page_facts is not None
+    assert page_facts.timestamp == timestamp14(NOW + timedelta(seconds=60))
+    dom_capture = index.artifact(page_facts, ArtifactKind.DOM)
+    assert dom_capture is not None
+    assert dom_capture.url == dom
+    assert index.artifact(page_facts, ArtifactKind.TEXT) is None
     assert list(index.documents(URLS[0], NOW)) == []
 
 
 def shown(database: IndexDatabase, at: datetime = NOW, url: str = URLS[0]) -> str | None:
-    """What replay and front both offer for a moment at which nothing was captured."""
-    found, offered = CaptureLookup(database).page(url, at), PageStore(database).nearest(url, at)
-    assert (found and found.page_id) == (offered and offered.page_id)
-    return found.page_id if found is not None else None
+    """Return the page id that replay and the web pages both offer for a moment without a capture."""
+    page_facts, offered = CaptureLookup(database).page(url, at), PageStore(database).nearest(url, at)
+    assert (page_facts and page_facts.page_id) == (offered and offered.page_id)
+    return page_facts.page_id if page_facts is not None else None
 
 
 def test_a_second_best_capture_is_never_chosen_over_a_good_one(both: Both) -> None:
@@ -252,8 +252,8 @@ def test_a_challenge_is_never_offered(both: Both) -> None:
     purposely = index.page(URLS[0], NOW, on_purpose=True)
     assert purposely is not None
     assert purposely.page_id == "wall"
-    (told,) = store.captures(URLS[0], limit=5)
-    assert (told.evidence, told.class_score, told.has_copy) == (list(evidence), 0.9, False)
+    (captured_page,) = store.captures(URLS[0], limit=5)
+    assert (captured_page.evidence, captured_page.class_score, captured_page.has_copy) == (list(evidence), 0.9, False)
     writer.add_page(page("parked", second=5_000_000, page_class=PageClass.PARKED))
     assert shown(database, NOW + timedelta(seconds=5)) == "parked"
 
@@ -304,22 +304,22 @@ def test_a_good_capture_is_found_among_many_that_are_not(both: Both) -> None:
 
 
 def test_parts_of_a_page_are_found_whatever_its_class(both: Both) -> None:
-    """What a challenge loaded may be another page's picture; its document is no copy of a page."""
+    """Parts of a challenge may be another page's picture; its document is no copy of a page."""
     make, database = both
     writer = make()
     writer.add_page(page("wall", page_class=PageClass.CHALLENGE))
     writer.add_page(page("gone", second=1, page_class=PageClass.SOFT_404))
     writer.add_page(page("good", second=50, page_class=PageClass.OK))
-    found = [
+    captures = [
         capture(second=second, offset=second, page_id=page_id)
         for page_id, second in (("wall", 0), ("gone", 1), ("good", 50))
     ]
-    writer.add_rows([index_row(each) for each in found])
+    writer.add_rows([index_row(each) for each in captures])
     index = CaptureLookup(database)
 
-    assert list(index.captures(URLS[0], NOW)) == found
-    assert list(index.documents(URLS[0], NOW)) == [found[2], found[1]]
-    assert list(index.documents(URLS[0], NOW, of_page="wall")) == [found[0], found[2], found[1]]
+    assert list(index.captures(URLS[0], NOW)) == captures
+    assert list(index.documents(URLS[0], NOW)) == [captures[2], captures[1]]
+    assert list(index.documents(URLS[0], NOW, of_page="wall")) == [captures[0], captures[2], captures[1]]
 
 
 @pytest.mark.parametrize(
@@ -334,7 +334,7 @@ def test_parts_of_a_page_are_found_whatever_its_class(both: Both) -> None:
         (":key %(key)s", set()),
     ],
 )
-def test_words_are_searched_as_they_are(words: str, found: set[str], both: Both) -> None:
+def test_words_are_searched_as_they_are(words: str, page_ids: set[str], both: Both) -> None:
     """Case does not matter, and no character has a meaning of its own."""
     make, database = both
     writer = make()
@@ -342,7 +342,7 @@ def test_words_are_searched_as_they_are(words: str, found: set[str], both: Both)
         writer.add_page(page(page_id, title=title))
 
     pages = searched(database, words)
-    assert {each.page_id for each in pages} == found
+    assert {each.page_id for each in pages} == page_ids
 
 
 def test_lists_go_on_where_they_stop(both: Both) -> None:
@@ -407,9 +407,9 @@ def test_pages_are_found_by_site_by_address_and_by_title(few: int, both: Both, m
         for number, url in enumerate(SITES):
             writer.add_page(page(str(number), url, second=number, title=f"Page-{number}"))
 
-    for words, found in FOUND.items():
-        told = [each.page_id for each in searched(database, words)]
-        assert told == [str(each) for each in sorted(found, reverse=True)], words
+    for words, numbers in FOUND.items():
+        page_ids = [each.page_id for each in searched(database, words)]
+        assert page_ids == [str(each) for each in sorted(numbers, reverse=True)], words
 
 
 def test_a_long_search_says_how_far_it_went_and_goes_on(both: Both) -> None:
@@ -426,8 +426,8 @@ def test_a_long_search_says_how_far_it_went_and_goes_on(both: Both) -> None:
     while parts[-1].older is not None:
         parts.append(search.find(question, before=parts[-1].older))
 
-    told = [[each.page_id for each in part.pages] for part in parts]
-    assert told == [["97"], [], [], ["04", "03"]]
+    page_ids = [[each.page_id for each in part.pages] for part in parts]
+    assert page_ids == [["97"], [], [], ["04", "03"]]
     assert [part.read_to for part in parts] == [
         NOW.replace(microsecond=250_000) + timedelta(seconds=second) for second in (70, 40, 10)
     ] + [None]
@@ -494,15 +494,15 @@ def test_both_answer_the_same(
 
 
 def _answers(database: IndexDatabase, url: str, at: datetime) -> Iterator[object]:
-    """What playback asks."""
+    """Yield the answers to the queries of playback."""
     index, store = CaptureLookup(database), PageStore(database)
     yield list(index.captures(url, at))
     yield list(index.captures(url, at, window=timedelta(seconds=31)))
-    found = index.page(url, at)
-    yield found
+    page_facts = index.page(url, at)
+    yield page_facts
     yield index.page(url, at, on_purpose=True)
-    if found is not None:
-        yield index.artifact(found, ArtifactKind.DOM)
+    if page_facts is not None:
+        yield index.artifact(page_facts, ArtifactKind.DOM)
     yield list(index.documents(url, at))
     yield searched(database, "bre")
     yield store.moments(url)
@@ -516,7 +516,7 @@ _DATABASES: dict[int, str] = {}
 
 
 def _emptied(postgres: PostgresServer) -> str:
-    """The URL of an index with empty tables; one database serves all examples."""
+    """Return the URL of an index with empty tables; one database serves all examples."""
     if postgres.port not in _DATABASES:
         _DATABASES[postgres.port] = postgres.database()
     url = _DATABASES[postgres.port]
@@ -530,7 +530,7 @@ def _emptied(postgres: PostgresServer) -> str:
 
 @pytest.fixture
 def relay(postgres: PostgresServer) -> Iterator[ControlledRelay]:
-    """Stands before the server, so that it can be away."""
+    """Start a relay in front of the server, so that it can be away."""
     standing = ControlledRelay(postgres.port)
     yield standing
     standing.close()
@@ -538,7 +538,7 @@ def relay(postgres: PostgresServer) -> Iterator[ControlledRelay]:
 
 @pytest.fixture
 def relayed_url(postgres: PostgresServer, relay: ControlledRelay, database_url: str) -> str:
-    """The database, as it is reached through the relay."""
+    """Return the URL of the database through the relay."""
     return database_url.replace(f":{postgres.port}/", f":{relay.port}/")
 
 
@@ -588,9 +588,9 @@ def test_readers_go_on_while_the_index_is_rebuilt(tmp_path: Path, database_url: 
         index = CaptureLookup(database)
 
         def seen() -> list[Capture]:
-            found = [list(index.captures(URLS[0], NOW)) for _ in range(10)]
-            assert found.count(found[0]) == 10
-            return found[0]
+            lookups = [list(index.captures(URLS[0], NOW)) for _ in range(10)]
+            assert lookups.count(lookups[0]) == 10
+            return lookups[0]
 
         assert seen() == [capture()]
         with renew_index(Layout(tmp_path), place) as (fresh, _, publish):
@@ -631,8 +631,8 @@ def test_readers_are_served_from_postgresql_and_told_when_it_is_away(
     copy(collection, relayed_url)
 
     def answers() -> list[int]:
-        asked = [served.get("/"), served.get(f"/page/{at}/{url}")]
-        front = [reply.status for reply in asked]
+        replies = [served.get("/"), served.get(f"/page/{at}/{url}")]
+        front = [reply.status for reply in replies]
         targets = (f"/c/{at}/{url}", f"/c/{at}im_/{image}")
         return [*front, *(fetch(served.replay, target).status for target in targets)]
 
@@ -647,9 +647,9 @@ def test_readers_are_served_from_postgresql_and_told_when_it_is_away(
 
 
 def command_lines() -> str:
-    """What every process on this machine was started with."""
-    found = []
+    """Return the command lines of all processes on this machine."""
+    lines = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
-            found.append(path.read_text(errors="replace"))
-    return "\n".join(found)
+            lines.append(path.read_text(errors="replace"))
+    return "\n".join(lines)

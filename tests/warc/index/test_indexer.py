@@ -40,7 +40,7 @@ FOUND = f"SELECT page_id, {QUALITY} FROM pages ORDER BY page_id"
 
 
 def a_check(page_id: str = "p", *, second: int = 0, verdict: QaVerdict = QaVerdict.BROKEN) -> PlaybackCheck:
-    """A check of the page's copy."""
+    """Return a check of the page's copy."""
     at = NOW + timedelta(seconds=second)
     return PlaybackCheck(page_id, URL, warc_date(NOW), "images", warc_date(at), "e", verdict)
 
@@ -94,7 +94,7 @@ async def test_what_is_neither_page_nor_check_is_not_written(
 
 
 def record(data: bytes, page_id: str) -> bytes:
-    """A ``urn:pageinfo:`` record."""
+    """Return a ``urn:pageinfo:`` record."""
     digest = sha256_digest(data)
     return record_member(
         [
@@ -113,13 +113,13 @@ def record(data: bytes, page_id: str) -> bytes:
 
 
 def manifest(page_id: str) -> bytes:
-    """A page's own record."""
+    """Return the record of a page's own manifest."""
     info = PageInfo(page_id, URL, URL, warc_date(NOW), VisitOutcome.COMPLETE, status=200)
     return record(info.to_json(), page_id)
 
 
 def indexed(folder: Path, names: list[str]) -> SqliteCaptureIndex:
-    """An index of the files, read in that order."""
+    """Build an index of the files, read in that order."""
     index = SqliteCaptureIndex(folder / f"{'-'.join(names)}.sqlite")
     for name in names:
         index_file(folder / name, name, index, bucket="default", min_bytes=1)
@@ -152,15 +152,15 @@ def test_the_newest_check_counts_in_whatever_order_files_are_read(
             records += [manifest("one"), manifest("two")] if letter == "a" else []
             (folder / letter).write_bytes(b"".join(records) or manifest("three"))
         with closing(indexed(folder, list("abc"))) as one, closing(indexed(folder, order)) as two:
-            found = one._db.execute(FOUND).fetchall()
-            assert found == two._db.execute(FOUND).fetchall()
+            rows = one._db.execute(FOUND).fetchall()
+            assert rows == two._db.execute(FOUND).fetchall()
             assert one._db.execute(QUALITIES).fetchall() == two._db.execute(QUALITIES).fetchall()
 
     counts = dict.fromkeys(("one", "two"), (-1, 0))
     for each in (check for checks in files for check in checks if check.level == "images"):
         place = int(each.checked_at[17:19]), choice_penalty(each)
         counts[each.page_id] = max(counts[each.page_id], place)
-    assert {page: dict(found)[page] for page in counts} == {page: quality for page, (_, quality) in counts.items()}
+    assert {page: dict(rows)[page] for page in counts} == {page: quality for page, (_, quality) in counts.items()}
 
 
 _scalar = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9)
@@ -178,10 +178,10 @@ def test_whatever_a_record_says_of_a_check_its_file_is_read_whole(odd: dict[str,
         (folder / "a").write_bytes(record(json.dumps(document).encode(), "c") + manifest("one") + manifest("two"))
         with closing(indexed(folder, ["a"])) as index:
             counts = index.counts()
-            found = index._db.execute(FOUND).fetchall()
+            rows = index._db.execute(FOUND).fetchall()
 
     assert (counts["captures"], counts["pages"]) == (3, 2)
-    assert all(quality in (0, 1, 2) for _, quality in found)
+    assert all(quality in (0, 1, 2) for _, quality in rows)
 
 
 def test_an_index_without_checks_is_of_an_older_version(tmp_path: Path) -> None:

@@ -34,13 +34,13 @@ AT = timestamp14(NOW)
 
 @pytest.fixture
 def outback() -> Iterator[tuple[OutbackServer, str]]:
-    """A server of the test's own."""
+    """Yield a server of the test's own, and its URL."""
     with running_outback() as it:
         yield it
 
 
 def row_of(capture: Capture) -> dict[str, Any]:
-    """The capture as a row of `captures`."""
+    """Return the capture as a row of `captures`."""
     original = capture.original
     return {
         "url": capture.url,
@@ -93,8 +93,8 @@ def test_a_capture_comes_back_as_it_was_sent(
     row = row_of(made) | {"captured_ms": second * 1000}
     server = OutbackServer()
     assert server.post("x", cdx_line(row))[0] == 200
-    _, said = server.query("x", {"url": [url], "fl": [",".join(NAMES)]})
-    assert parse_cdx(said) == row
+    _, body = server.query("x", {"url": [url], "fl": [",".join(NAMES)]})
+    assert parse_cdx(body) == row
 
 
 @given(st.text(max_size=80))
@@ -102,8 +102,8 @@ def test_whatever_a_server_says_is_a_row_or_nothing(line: str) -> None:
     """A line with other fields, words for numbers, or a digest that is none."""
     assert parse_cdx(line) is None
     fields = ["k", line, "https://a.example/", "-", "-", "-", "-", "-", "1", "2", "f"]
-    found = parse_cdx(" ".join(fields))
-    assert found is None or found["url"] == "https://a.example/"
+    row = parse_cdx(" ".join(fields))
+    assert row is None or row["url"] == "https://a.example/"
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_what_names_no_collection_is_refused(url: str) -> None:
 
 @contextlib.contextmanager
 def index_of(collection: CollectionBuilder, url: str) -> Iterator[CaptureLookup]:
-    """The collection's index, with the server beyond it."""
+    """Open the collection's index, with the server as a further source."""
     with (
         closing(SqliteDatabase(collection.layout.captures_db)) as database,
         closing(OutbackCdx(parse_outback_url(url), timeout_s=1)) as source,
@@ -137,7 +137,7 @@ def moved(collection: CollectionBuilder, url: str) -> None:
 
 
 def push(collection: CollectionBuilder, url: str, *options: str) -> Result:
-    """`weboid collection push`."""
+    """Run `weboid collection push`."""
     collection.layout.marker.write_text("version = 1\n")
     where = ["--collection", str(collection.layout.root)]
     command = ["collection", "push", url, *where, *options]
@@ -166,10 +166,10 @@ def test_the_very_url_comes_first_and_then_the_nearest(
         }
     }
     with index_of(collection, url) as index:
-        found = list(index.captures(page, SECOND))
+        captures = list(index.captures(page, SECOND))
         close = list(index.captures(page, SECOND, window=timedelta(seconds=25)))
 
-    assert found == [far[1], near, far[0], far[2]]
+    assert captures == [far[1], near, far[0], far[2]]
     assert close == [far[1], far[2]]
 
 
@@ -223,7 +223,7 @@ _far = st.lists(
 @settings(max_examples=examples(8))
 @given(_far, st.sampled_from(["https://a.example/page", "http://a.example/page"]), st.integers(-70, 70))
 def test_it_makes_no_difference_where_a_capture_lies(
-    tmp_path_factory: pytest.TempPathFactory, found: list[tuple[str, int, bool]], url: str, second: int
+    tmp_path_factory: pytest.TempPathFactory, placements: list[tuple[str, int, bool]], url: str, second: int
 ) -> None:
     """In SQL, in OutbackCDX, or in both: the same captures in the same order."""
     folder, at = (tmp_path_factory.mktemp("far"), SECOND + timedelta(seconds=second, milliseconds=400))
@@ -232,10 +232,10 @@ def test_it_makes_no_difference_where_a_capture_lies(
             each, replay_key(each), SECOND + timedelta(seconds=when), RecordType.RESPONSE,
             "text/html", 200, f"sha256:{number:064x}", RecordLocation("weboid-1.warc.gz", number, 9),
         )
-        for number, (each, when, _) in enumerate(found)
+        for number, (each, when, _) in enumerate(placements)
     ]  # fmt: skip
     server, answers = OutbackServer(), []
-    for name, here in (("all", [True] * len(found)), ("some", [each[2] for each in found])):
+    for name, here in (("all", [True] * len(placements)), ("some", [each[2] for each in placements])):
         with closing(CollectionBuilder(folder / name)) as builder:
             for capture, is_here in zip(captures, here, strict=True):
                 if is_here:
@@ -244,11 +244,11 @@ def test_it_makes_no_difference_where_a_capture_lies(
                     server.post("weboid", cdx_line(row_of(capture)))
             server.collections.setdefault("weboid", {})
 
-            def near(asked: str, at_ms: int, limit: int) -> list[dict[str, Any]]:
-                wanted = {"url": asked, "sort": "closest", "closest": timestamp14_at(at_ms)}
+            def near(target: str, at_ms: int, limit: int) -> list[dict[str, Any]]:
+                wanted = {"url": target, "sort": "closest", "closest": timestamp14_at(at_ms)}
                 query = {name: [value] for name, value in wanted.items()}
-                _, said = server.query("weboid", {**query, "limit": [str(limit)], "fl": [",".join(NAMES)]})
-                return [row for line in said.splitlines() if (row := parse_cdx(line)) is not None]
+                _, body = server.query("weboid", {**query, "limit": [str(limit)], "fl": [",".join(NAMES)]})
+                return [row for line in body.splitlines() if (row := parse_cdx(line)) is not None]
 
             with closing(SqliteDatabase(builder.layout.captures_db)) as database:
                 index = CaptureLookup(database, beyond=near)
@@ -267,7 +267,7 @@ def test_a_server_that_does_not_answer_is_an_error(
     server, url = outback
     collection.response("https://a.example/", b"a", at=SECOND)
     moved(collection, url)
-    kept = server.collections["weboid"]
+    rows = server.collections["weboid"]
     with index_of(collection, url) as index:
         assert len(list(index.captures("https://a.example/", SECOND))) == 1
         if fault == "gone":
@@ -284,7 +284,7 @@ def test_a_server_that_does_not_answer_is_an_error(
             list(index.captures("https://a.example/", SECOND))
         server.status, server.raw = 200, None
         server.hang.set()
-        server.collections["weboid"] = kept
+        server.collections["weboid"] = rows
         assert len(list(index.captures("https://a.example/", SECOND))) == 1
 
 

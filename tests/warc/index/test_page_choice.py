@@ -48,7 +48,7 @@ class CountingDatabase(SqliteDatabase):
         self.plans: list[str] = []
 
     def rows(self, query: str, values: Any) -> list[Any]:
-        """The answer's rows."""
+        """Return the rows of a query; record its plan and count its steps."""
         super().rows("SELECT 1", {})  # so that a connection is kept, which is lent again
         ((_, connection),) = self._idle
         plan = connection.execute(f"EXPLAIN QUERY PLAN {query}", values).fetchall()
@@ -65,21 +65,21 @@ class CountingDatabase(SqliteDatabase):
 
 
 def page_row(number: int, url: str, at_ms: int, page_class: str, outcome: str, device: str = "") -> tuple[Any, ...]:
-    """A row of `pages`."""
+    """Return a row of `pages`."""
     at = timestamp14(NOW + timedelta(milliseconds=at_ms - AT))
     status = 200 if number % 7 else 404
     return (f"{number:08}", url, replay_key(url), at, at_ms, url, outcome, status, page_class, device)
 
 
 def capture_row(number: int, url: str, at_ms: int, status: int = 200) -> tuple[Any, ...]:
-    """A row of `captures`."""
+    """Return a row of `captures`."""
     at = timestamp14(NOW + timedelta(milliseconds=at_ms - AT))
     return (replay_key(url), at, at_ms, url, status, number, f"{number:08}")
 
 
 @contextlib.contextmanager
 def filled(path: Path, pages: Any, captures: Any = ()) -> Iterator[CountingDatabase]:
-    """An index with these rows."""
+    """Yield an index with these rows."""
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.executescript(CAPTURES_DDL)
         connection.executemany(_PAGE, pages)
@@ -130,10 +130,10 @@ def test_the_best_are_those_that_sorting_all_would_give(
         for few, nearest in (sizes, (1, 2)):
             module.FEW, module._NEAREST = few, nearest
             try:
-                found = list(best_pages(database.rows, "urlkey = :key", key, columns, wanted))
+                best_rows = list(best_pages(database.rows, "urlkey = :key", key, columns, wanted))
             finally:
                 module.FEW, module._NEAREST = sizes
-            assert [row["page_id"] for row in found] == [row["page_id"] for row in everything]
+            assert [row["page_id"] for row in best_rows] == [row["page_id"] for row in everything]
 
 
 @settings(max_examples=examples(8))
@@ -144,7 +144,7 @@ def test_the_front_finds_what_sorting_all_would_give(
     offset: int,
     exact: bool,
 ) -> None:
-    """What failed comes last, unless its very moment is named."""
+    """Failed captures come last, unless their very moment is requested."""
     at = NOW + timedelta(milliseconds=offset)
     made = [page_row(number, row[0], AT + row[1], *row[2:]) for number, row in enumerate(rows)]
     with filled(tmp_path_factory.mktemp("front") / "x.sqlite", made) as database:
@@ -160,14 +160,14 @@ def test_the_front_finds_what_sorting_all_would_give(
         few = module.FEW
         module.FEW = 1
         try:
-            found = list(PageStore(database)._best(key, wanted))
+            best_rows = list(PageStore(database)._best(key, wanted))
         finally:
             module.FEW = few
-        assert [row["page_id"] for row in found] == [row["page_id"] for row in everything]
+        assert [row["page_id"] for row in best_rows] == [row["page_id"] for row in everything]
 
 
 def questions(index: CaptureLookup, database: CountingDatabase) -> dict[str, Callable[[], object]]:
-    """What replay asks for a page and its parts."""
+    """Return the queries of replay for a page and its parts, by name."""
     later = NOW + timedelta(seconds=77)
     page = PageFacts("00000005", URL, "", URL, "")
     return {
@@ -231,8 +231,8 @@ def test_a_url_that_was_never_good_is_counted_and_not_sorted(tmp_path: Path) -> 
     """The best of many bad ones is the nearest of the best sort."""
     pages, _ = many(300, PageClass.SOFT_404)
     with filled(tmp_path / "x.sqlite", pages) as database:
-        found = CaptureLookup(database).page(URL, NOW - timedelta(seconds=5))
-        assert found is not None
-        assert found.timestamp == timestamp14(NOW)
+        page_facts = CaptureLookup(database).page(URL, NOW - timedelta(seconds=5))
+        assert page_facts is not None
+        assert page_facts.timestamp == timestamp14(NOW)
         # What is sorted is what was captured in the very second that is asked for.
         assert sum("B-TREE FOR ORDER" in line for line in database.plans) == 1

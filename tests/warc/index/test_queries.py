@@ -42,12 +42,12 @@ def test_the_captures_of_a_page_come_together(both: Both) -> None:  # noqa: F811
     for number, url in enumerate([*URLS, *URLS]):
         writer.add_page(page(f"id-{number:02}", url, second=50 - number))
 
-    found = list(captures_of_pages(database, OFFERED))
+    groups = list(captures_of_pages(database, OFFERED))
 
-    assert sum(map(len, found)) == 2 * len(URLS)
-    by_urls = {frozenset(row["url"] for row in rows): len(rows) for rows in found}
+    assert sum(map(len, groups)) == 2 * len(URLS)
+    by_urls = {frozenset(row["url"] for row in rows): len(rows) for rows in groups}
     assert by_urls[frozenset(URLS[:2])] == 4
     assert [by_urls[frozenset({url})] for url in URLS[2:]] == [2, 2, 2, 2]
     assert replay_key(URLS[2]) == replay_key(URLS[3])
-    for rows in found:
+    for rows in groups:
         assert all(one["captured_ms"] <= other["captured_ms"] for one, other in pairwise(rows))

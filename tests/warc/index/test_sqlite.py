@@ -45,7 +45,7 @@ Index = SqliteCaptureIndex | PostgresCaptureIndex
 
 
 def contents(index: CaptureIndex) -> dict[str, list[tuple[Any, ...]]]:
-    """All that the index holds, in an order of its own."""
+    """Return all rows of the index by table, in an order of their own."""
     ask = index._db.execute
     return {table: sorted(ask(query).fetchall(), key=repr) for table, query in ORDERS.items()}
 
@@ -60,7 +60,6 @@ def row(
     page_id: str | None = "one",
     captured_ms: int = 1_700_000_000_123,
 ) -> CaptureRow:
-    """A capture's row."""
     key = replay_key("http://origin.example/" if url.startswith("urn:") else url)
     about = (key, "20231114221320", captured_ms, url, kind, "text/html", 200, digest)
     return CaptureRow(*about, filename, offset, 99, None, None, None, page_id, None)
@@ -74,20 +73,18 @@ def page(
     outcome: VisitOutcome = VisitOutcome.COMPLETE,
     page_class: PageClass = PageClass.OK,
 ) -> PageInfo:
-    """A page's manifest."""
     url = "http://origin.example/page"
     at = f"2023-11-14T22:13:{second:02}.000Z"
     return PageInfo(page_id, url, url, at, outcome, title=title, seconds=1.5, page_class=page_class)
 
 
 def original(filename: str = FILES[0], offset: int = 0, digest: str = DIGESTS[0]) -> OriginalRecord:
-    """Where a payload lies."""
     return OriginalRecord(digest, "http://origin.example/", 1_700_000_000_123, filename, offset, 99)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Index]]:
-    """Opens the same index, again and again."""
+    """Open the same index, again and again."""
     url = request.getfixturevalue("database_url") if request.param == "postgresql" else ""
     with ExitStack() as stack:
 
@@ -103,7 +100,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[]
 
 @pytest.fixture
 def index(make: Callable[[], Index]) -> Index:
-    """An empty index."""
+    """Return an empty index."""
     return make()
 
 
@@ -150,10 +147,10 @@ def test_a_page_replaces_what_an_earlier_attempt_left(index: Index) -> None:
     )
     index.add_page(page(second=19, title="before"))
     index.add_page(page(second=20, title="after"))
-    found = contents(index)
+    tables = contents(index)
 
-    assert {each[9] for each in found["captures"]} == {1, 2, 3}
-    assert [each[10] for each in found["pages"]] == ["after"]
+    assert {each[9] for each in tables["captures"]} == {1, 2, 3}
+    assert [each[10] for each in tables["pages"]] == ["after"]
     assert index.outcomes() == {"complete": 1}
 
 
@@ -164,10 +161,10 @@ def test_an_earlier_visits_manifest_that_is_found_later_changes_nothing(index: I
     index.add_rows([row(FILES[1], captured_ms=1_699_999_999_999)])
     index.add_page(page(second=0, title="before"))
     index.settle([FILES[1]])
-    found = contents(index)
+    tables = contents(index)
 
-    assert [each[10] for each in found["pages"]] == ["again"]
-    assert [each[8:10] for each in found["captures"]] == [(FILES[0], 1)]
+    assert [each[10] for each in tables["pages"]] == ["again"]
+    assert [each[8:10] for each in tables["captures"]] == [(FILES[0], 1)]
 
 
 def test_of_a_skipped_page_only_the_manifest_stays(index: Index) -> None:
@@ -188,8 +185,8 @@ def test_pages_are_counted_by_class(index: Index) -> None:
     index.add_page(page("one", page_class=PageClass.CHALLENGE))
     index.add_page(page("two"))
     assert index.classes() == {"challenge": 1, "ok": 1}
-    told = replace(page("one", second=1), class_score=0.5, class_evidence=("One.", "Two."))
-    index.add_page(told)
+    manifest = replace(page("one", second=1), class_score=0.5, class_evidence=("One.", "Two."))
+    index.add_page(manifest)
 
     assert index.classes() == {"ok": 2}
     assert contents(index)["pages"][0][14:17] == ("ok", 0.5, "One.\nTwo.")
@@ -231,7 +228,7 @@ def test_settling_ends_what_interrupted_attempts_left_in_the_files_that_were_add
 
 
 def test_a_file_is_covered_closed_and_forgotten(index: Index) -> None:
-    """What is unknown stays unknown when it is closed; an empty one is no file."""
+    """Closing an unknown file does not add it; an empty file is not recorded."""
     index.cover(FILES[0], 100)
     index.cover(FILES[0], 5_000_000_000)
     index.cover(FILES[1], 7)
@@ -255,10 +252,10 @@ def test_lost_records_take_with_them_what_refers_to_them(index: Index) -> None:
         index.cover(name, 200)
 
     assert index.forget(FILES[0], 50, 100) == 1
-    found = contents(index)
-    assert [each[9] for each in found["captures"] if each[8] == FILES[0]] == [0, 100]
+    tables = contents(index)
+    assert [each[9] for each in tables["captures"] if each[8] == FILES[0]] == [0, 100]
     assert len(index.orphans()) == 1
-    assert found["payloads"] == []
+    assert tables["payloads"] == []
     assert index.outcomes() == {"complete": 1}
     assert index.forget(FILES[1], 0) == 1
     assert index.outcomes() == {}
@@ -287,10 +284,10 @@ def test_whatever_a_page_says_of_itself_can_be_kept(index: Index) -> None:
     rows = [row(offset=at, url=url, captured_ms=(1 << 62)) for at, url in enumerate(names)]
     index.add_rows([*rows, row(offset=1 << 61, url="http://origin.example/\U0001f600")])
     index.add_page(page(title=f"nul \0 and {long}\U0001f600"))
-    found = contents(index)
+    tables = contents(index)
 
-    assert [each for each in found["captures"] if each[9] < 2] == sorted(rows, key=repr)
-    assert found["pages"][0][10].replace("\0", "\ufffd") == f"nul \ufffd and {long}\U0001f600"
+    assert [each for each in tables["captures"] if each[9] < 2] == sorted(rows, key=repr)
+    assert tables["pages"][0][10].replace("\0", "\ufffd") == f"nul \ufffd and {long}\U0001f600"
 
 
 def test_an_empty_index_is_made_once_however_many_come_at_once(make: Callable[[], Index]) -> None:
@@ -389,15 +386,15 @@ def test_both_hold_the_same_after_any_history(postgres: PostgresServer, history:
         for name in FILES:
             assert one.payloads_of(name) == two.payloads_of(name)
         for digest, bucket in product(DIGESTS, ("default", "other")):
-            found = [each.original_spelled(digest, bucket) for each in (one, two)]
-            assert (found[0] is None) == (found[1] is None)
+            originals = [each.original_spelled(digest, bucket) for each in (one, two)]
+            assert (originals[0] is None) == (originals[1] is None)
 
 
 _DATABASES: dict[int, str] = {}
 
 
 def _emptied(postgres: PostgresServer) -> str:
-    """The URL of an index with empty tables; one database serves all examples."""
+    """Return the URL of an index with empty tables; one database serves all examples."""
     if postgres.port not in _DATABASES:
         _DATABASES[postgres.port] = postgres.database()
     url = _DATABASES[postgres.port]
@@ -407,7 +404,7 @@ def _emptied(postgres: PostgresServer) -> str:
 
 
 def logins_of(index: Index) -> dict[tuple[str, int], str | None]:
-    """The login of each capture, by its place."""
+    """Return the login of each capture, by its file and offset."""
     return {(each[8], each[9]): each[16] for each in contents(index)["captures"]}
 
 
@@ -445,5 +442,5 @@ def test_how_a_page_was_seen_is_in_its_row(index: Index) -> None:
     index.add_page(replace(page("two"), screen=PageScreen(1280, 800)))
     index.add_page(page("three"))
 
-    told = {each[0]: each[17:] for each in contents(index)["pages"]}
-    assert told == {"one": ("phone", "de-DE", ""), "two": ("desktop", "", ""), "three": ("", "", "")}
+    screens = {each[0]: each[17:] for each in contents(index)["pages"]}
+    assert screens == {"one": ("phone", "de-DE", ""), "two": ("desktop", "", ""), "three": ("", "", "")}

@@ -23,7 +23,7 @@ SITE = "https://texts.example"
 
 
 def count(layout: Layout, words: str) -> int:
-    """The number of texts with these words."""
+    """Count the texts with these words."""
     with closing(open_text_index(layout, "")) as index:
         return len(index.hits(parse_terms(words), TextFilter(), index.languages(), limit=1_000))
 
@@ -49,7 +49,7 @@ def small_pdf(text: str) -> bytes:
 
 @pytest.fixture
 def filled(collection: CollectionBuilder) -> CollectionBuilder:
-    """Pages of each sort."""
+    """Index pages of each sort."""
     collection.page(f"{SITE}/a", "<p>x</p>", title="First", text="apples and pears")
     page_id = collection.page(f"{SITE}/b.pdf", None, mime="application/pdf")
     collection.response(f"{SITE}/b.pdf", small_pdf("Quarterly figures"), mime="application/pdf", page_id=page_id)
@@ -69,11 +69,11 @@ def test_each_sort_of_page_is_read(filled: CollectionBuilder) -> None:
     """Text artifacts, PDFs, plain documents and markup; neither failed visits nor challenges."""
     assert rebuild_texts(filled.layout, "", visible_text) == 5
 
-    found = {
+    expected_counts = {
         "pear": 1, "first": 1, "quarterly figure": 1, "cucumber": 1, "melon": 1, "hidden": 0, "plum": 0,
         "texts.example": 5,
     }  # fmt: skip
-    assert {words: count(filled.layout, words) for words in found} == found
+    assert {words: count(filled.layout, words) for words in expected_counts} == expected_counts
 
 
 def test_a_damaged_index_names_the_command_that_writes_it_again(filled: CollectionBuilder) -> None:

@@ -37,7 +37,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Tex
 
 
 def pages(index: TextIndex, words: str, facets: TextFilter = NOTHING, **more: bool) -> list[str]:
-    """The newest captures of each text with these words."""
+    """Return the page id of the newest capture of each text with these words."""
     hits = index.hits(parse_terms(words), facets, index.languages(), limit=100, **more)
     return [each[0] for each in index.captures([hit.number for hit in hits], 1, 0, 2**53).values()]
 
@@ -50,11 +50,11 @@ def test_texts_are_found_by_stems_phrases_and_facets(opened: tuple[TextIndexWrit
 
     assert index.is_there()
     assert sorted(index.languages()) == ["en", "ja"]
-    found = {
+    expected_ids = {
         "dog run": ["a"], '"running dogs"': ["a"], '"dogs running"': [], "val*": ["a"], "dogs -hill": [], "-hill": [],
         "東京": ["b"], "京東": [], "都": ["b"], "two.example": ["b"], "quoted don't": ["b"], "'": [], "a & b | !c:* <->": [],
     }  # fmt: skip
-    assert {words: pages(index, words) for words in found} == found
+    assert {words: pages(index, words) for words in expected_ids} == expected_ids
     assert pages(index, "dogs", headings_only=True) == []
     assert pages(index, "valley", headings_only=True) == ["a"]
     for facets, expected in (
@@ -109,7 +109,6 @@ def test_a_removed_page_leaves_nothing(opened: tuple[TextIndexWriter, TextIndex]
 
 
 def test_a_failed_batch_adds_nothing(opened: tuple[TextIndexWriter, TextIndex]) -> None:
-    """All of it or none."""
     writer, index = opened
     with pytest.raises(OverflowError):
         writer.add([PAGE, replace(PAGE, page_id="b", text="cats", captured_ms=10**18)])

@@ -97,7 +97,7 @@ def test_an_invalid_setting_is_named_with_its_line(tmp_path: Path, text: str, pl
 
 
 def test_each_seed_has_its_own_scope_and_limits(tmp_path: Path) -> None:
-    """What a seed leaves out is the collection's; its patterns are added."""
+    """Values that a seed omits are those of the collection; its patterns are added to the collection's."""
     written(
         tmp_path,
         '[[seed]]\nurl = "https://a.example/x"\n'
@@ -197,7 +197,6 @@ def test_the_file_may_begin_with_a_byte_order_mark_but_must_be_utf_8(tmp_path: P
 
 
 def test_a_change_keeps_comments_and_other_tables(tmp_path: Path) -> None:
-    """What people wrote stays as it is."""
     written(tmp_path, '# mine\n[operator]\ncontact = "a@b.example"  # us\n[visit]\ndom = true\n')
 
     write_config_table(tmp_path, "operator", {"contact": "c@d.example", "recrawl": ""})

@@ -56,7 +56,7 @@ DATE = warc_date(NOW)
 
 
 def run(root: Path, *arguments: object, code: int = 0) -> dict[str, Any]:
-    """Run `weboid import` into the collection at `root`; its JSON."""
+    """Run `weboid import` into the collection at `root` and return its JSON."""
     words = ["import", *map(str, arguments), "--collection", str(root), "--json"]
     result = CliRunner().invoke(weboid, words, standalone_mode=False)
     if result.exception is not None:
@@ -76,7 +76,7 @@ def record(
     head: str = "200 OK",
     **headers: str,
 ) -> bytes:
-    """A record as other tools write it, with SHA-1 digests in base32."""
+    """Return a record as other tools write it, with SHA-1 digests in base32."""
     block = body
     if kind == "response":
         block = f"HTTP/1.1 {head}\r\nContent-Type: {mime}\r\n\r\n".encode() + body
@@ -97,12 +97,12 @@ def record(
 
 
 def sha1(data: bytes) -> str:
-    """The digest as warcio spells it."""
+    """Return the SHA-1 digest as warcio spells it."""
     return f"sha1:{base64.b32encode(hashlib.sha1(data, usedforsecurity=False).digest()).decode()}"
 
 
 def site(*, gz: bool = True) -> list[bytes]:
-    """Records of a page with a picture, and of another page."""
+    """Return the records of a page with a picture and of another page."""
     return [
         record(ONE, b"<title>One</title><p>First", gz=gz),
         record(PICTURE, png(), "image/png", gz=gz),
@@ -130,28 +130,28 @@ def wacz(path: Path, entries: dict[str, bytes], **stated: str) -> Path:
 
 
 def rows(root: Path, query: str) -> list[tuple[Any, ...]]:
-    """Ask the captures index."""
+    """Query the captures index."""
     with closing(sqlite3.connect(Layout(root).captures_db)) as index:
         return index.execute(query).fetchall()
 
 
 def pages(root: Path) -> list[tuple[Any, ...]]:
-    """URL, title, status and type of the pages."""
+    """Return URL, title, status and media type of the pages."""
     return rows(root, "SELECT url, title, status, mime FROM pages ORDER BY url")
 
 
 def manifest(root: Path, url: str) -> PageInfo:
-    """The manifest of the only page of that URL."""
+    """Return the manifest of the only page of that URL."""
     ((page_id,),) = rows(root, f"SELECT page_id FROM pages WHERE url = '{url}'")
     with closing(SqliteDatabase(Layout(root).captures_db)) as index:
-        found = read_manifest(Layout(root), index, page_id)
-    assert found is not None
-    return found
+        page = read_manifest(Layout(root), index, page_id)
+    assert page is not None
+    return page
 
 
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
-    """A collection of ours with one page."""
+    """Create a collection of our own with one page and return its root."""
     root = tmp_path / "own"
     with closing(CollectionBuilder(root)) as builder:
         builder.layout.marker.write_text(f"version = {COLLECTION_VERSION}\n")
@@ -176,11 +176,11 @@ def test_an_export_comes_back_as_it_was(own: Path, tmp_path: Path) -> None:
     assert rows(root, facts) == rows(own, facts)
     captures = "SELECT url, record_type, status, digest FROM captures WHERE url NOT LIKE 'urn:pageinfo:%' ORDER BY 1, 2"
     assert rows(root, captures) == rows(own, captures)
-    found = manifest(root, ONE)
-    assert found.imported is not None
-    assert found.imported.source.startswith("out.wacz!archive/")
-    assert found.imported.listed_in == "manifest"
-    assert found.page_id != rows(own, "SELECT page_id FROM pages")[0][0]
+    page = manifest(root, ONE)
+    assert page.imported is not None
+    assert page.imported.source.startswith("out.wacz!archive/")
+    assert page.imported.listed_in == "manifest"
+    assert page.page_id != rows(own, "SELECT page_id FROM pages")[0][0]
     assert verify_collection(Layout(root)).is_sound
 
 
@@ -198,7 +198,7 @@ def test_a_second_import_adds_nothing(tmp_path: Path) -> None:
 
 
 def packed_with_a_dictionary(records: list[bytes]) -> bytes:
-    """A file with Zstandard, its dictionary in the first frame."""
+    """Return a Zstandard file of the records, its dictionary in the first frame."""
     words = b"".join(records)
     dictionary = zstandard.ZstdCompressionDict(words[:1000])
     head = zstandard.compress(dictionary.as_bytes())
@@ -247,7 +247,7 @@ def test_an_arc_file_has_its_pages(tmp_path: Path, is_packed: bool, more: bytes)
 
 
 def browsertrix(folder: Path) -> Path:
-    """A WACZ as browsertrix writes it: lists, page ids in captures, artifacts that name only the URL."""
+    """Write a WACZ as Browsertrix does: lists, page ids in captures, artifacts that name only the URL."""
     redirect = record("https://a.example/old", b"", head="301 Moved\r\nLocation: /one", WARC_Page_ID="b2")
     info = {"pageid": "b1", "url": ONE, "ts": DATE, "urls": {ONE: {"status": 200}}}
     records = [
@@ -277,11 +277,11 @@ def test_a_browsertrix_page_has_its_artifacts(tmp_path: Path) -> None:
 
     assert (done["pages"], done["pages_without_record"]) == (2, 1)
     assert pages(root) == [("https://a.example/old", "Moved", 200, "text/html"), (ONE, "Listed", 200, "text/html")]
-    found = manifest(root, ONE)
-    assert found.artifacts == ("text", "view")
-    assert {each.url for each in found.resources} == {ONE, PICTURE}
+    page = manifest(root, ONE)
+    assert page.artifacts == ("text", "view")
+    assert {each.url for each in page.resources} == {ONE, PICTURE}
     assert manifest(root, "https://a.example/old").final_url == ONE
-    kinds = f"SELECT substr(url, 1, 9) FROM captures WHERE page_id = '{found.page_id}' AND url LIKE 'urn:%' ORDER BY 1"
+    kinds = f"SELECT substr(url, 1, 9) FROM captures WHERE page_id = '{page.page_id}' AND url LIKE 'urn:%' ORDER BY 1"
     assert [kind for (kind,) in rows(root, kinds)] == ["urn:pagei", "urn:text:", "urn:view:"]
     assert verify_collection(Layout(root)).is_sound
 
@@ -493,9 +493,9 @@ def test_headers_with_bare_line_feeds_are_read(tmp_path: Path, gz: bool) -> None
     bare = head.replace(b"\r\n", b"\n") + b"\n\n" + block.removesuffix(b"\r\n\r\n") + b"\n\n"
     other = record(TWO, b"<title>Two</title>", gz=False)
     records = (gzip.compress(each) if gz else each for each in (bare, other))
-    found = run(tmp_path / "c", warc(tmp_path, *records, name="crawl.warc.gz" if gz else "crawl.warc"))
+    summary = run(tmp_path / "c", warc(tmp_path, *records, name="crawl.warc.gz" if gz else "crawl.warc"))
 
-    assert found["files"][0]["problems"] == []
+    assert summary["files"][0]["problems"] == []
     assert pages(tmp_path / "c") == [(ONE, "Bare", 200, "text/html"), (TWO, "Two", 200, "text/html")]
     query = f"SELECT timestamp FROM captures WHERE url = '{ONE}'"
     assert rows(tmp_path / "c", query) == [("20260131120000",)]
@@ -503,11 +503,11 @@ def test_headers_with_bare_line_feeds_are_read(tmp_path: Path, gz: bool) -> None
 
 
 def test_a_file_without_a_readable_record_has_its_reason(tmp_path: Path) -> None:
-    """What is wrong with its records is reported, too."""
-    found = run(tmp_path / "c", warc(tmp_path, record(ONE, b"x", WARC_Date="yesterday")), code=1)
+    """Errors in its records are reported, too."""
+    summary = run(tmp_path / "c", warc(tmp_path, record(ONE, b"x", WARC_Date="yesterday")), code=1)
 
-    assert [each["state"] for each in found["files"]] == ["failed"]
-    assert "no valid WARC-Date" in found["files"][0]["problems"][1]
+    assert [each["state"] for each in summary["files"]] == ["failed"]
+    assert "no valid WARC-Date" in summary["files"][0]["problems"][1]
 
 
 @pytest.mark.parametrize(

@@ -45,18 +45,17 @@ def site() -> Iterator[LinkedSite]:
 
 @pytest.fixture
 def weboid(site: LinkedSite, web: TestWeb, tmp_path: Path) -> WeboidRunner:
-    """The command, with pictures of whole pages."""
+    """Return a runner that takes screenshots of whole pages."""
     return weboid_for(site, web, tmp_path, visit={"full_page": True})
 
 
 def stored_checks(weboid: WeboidRunner, page_ids: list[str]) -> list[CheckedPage]:
-    """What the registry says of these captures."""
+    """Return the registry's checks of these captures."""
     with closing(open_registry(Layout(weboid.collection))) as store, store.reading() as rows:
         return find_checks(rows, page_ids)
 
 
 def of(events: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
-    """The events of that name."""
     return [each for each in events if each["event"] == name]
 
 
@@ -137,7 +136,7 @@ def test_no_playback_at_all_is_reported_once_and_the_crawl_is_not_hurt(
 
 
 def _kill_playback(pid: int) -> bool:
-    """Kill replay; whether there was one."""
+    """Kill the replay processes and return whether there were any."""
     is_killed = False
     for child in psutil.Process(pid).children(recursive=True):
         with suppress(psutil.Error):  # one that has just ended

@@ -24,6 +24,6 @@ def test_of_what_was_taken_down_nothing_may_be_shown(
         takedowns.add_takedowns(decisions, [down])
 
     with open_snapshots(collection.layout, "") as snapshots:
-        found = {each: snapshots.is_withheld(each) for each in (taken, other, "erased")}
+        withheld_by_id = {each: snapshots.is_withheld(each) for each in (taken, other, "erased")}
 
-    assert found == {taken: True, other: False, "erased": True}
+    assert withheld_by_id == {taken: True, other: False, "erased": True}

@@ -36,7 +36,7 @@ BROWSER = "Mozilla/5.0 HeadlessChrome/140.0.0.0"
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A collection."""
+    """Create a collection with nothing but its marker file."""
     folder = tmp_path / "collection"
     folder.mkdir()
     (folder / "collection.toml").write_text('version = 1\nname = "c"\nmade = "2026-11-21"\n')
@@ -44,7 +44,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def profile_in(folder: Path, text: str) -> str:
-    """A profile in a file."""
+    """Write a profile and return its path."""
     path = folder / "mine.toml"
     path.write_text(text)
     return str(path)
@@ -74,7 +74,7 @@ def test_a_contact_is_changed_and_the_rest_of_the_file_stays(root: Path) -> None
 def test_the_environment_goes_before_a_profile_and_that_before_the_collection(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where each of them says something; every variable goes before files."""
+    """Every variable takes precedence over files, and the profile over the collection where it sets a value."""
     write_operator(root, OperatorIdentity(contact="collection@a.example"))
     monkeypatch.setenv("WEBOID_CONTACT", "environment@a.example")
     profile = profile_in(tmp_path, 'links.contact = "profile@a.example"')
@@ -125,8 +125,8 @@ def test_crawl_and_check_say_that_nobody_can_be_asked(words: list[str], tmp_path
     if words[0] == "links":
         page = ["links", "add-page", "w@f", "P", "http://a.invalid/", "--collection", collection]
         CliRunner().invoke(weboid, page)
-    found = CliRunner().invoke(weboid, [*words, "--collection", collection, "--profile", profile])
-    assert "No contact address is set" in found.stderr, found.output
+    result = CliRunner().invoke(weboid, [*words, "--collection", collection, "--profile", profile])
+    assert "No contact address is set" in result.stderr, result.output
 
 
 class SettingsReached(Exception):  # noqa: N818
@@ -134,7 +134,7 @@ class SettingsReached(Exception):  # noqa: N818
 
 
 def settings_of(command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *options: str) -> Settings:
-    """The settings that a command would work with, up to where its work would begin."""
+    """Run a command up to where its work would begin and return its settings."""
 
     def reached(*given: Any, **_: Any) -> Any:
         raise SettingsReached(next(each for each in map(settings_in, given) if each is not None))
@@ -150,14 +150,14 @@ def settings_of(command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *
         monkeypatch.setenv("WEBOID_SECRET", "s" * 32)
     else:
         argv += ["http://a.example/"]
-    found = CliRunner().invoke(weboid, argv)
-    assert isinstance(found.exception, SettingsReached), found.output
-    settings: Settings = found.exception.args[0]
+    result = CliRunner().invoke(weboid, argv)
+    assert isinstance(result.exception, SettingsReached), result.output
+    settings: Settings = result.exception.args[0]
     return settings
 
 
 def rows_of(text: str) -> dict[str, list[str]]:
-    """The table of docs/how-to/policy.md under "Which commands obey robots.txt", by its first cell."""
+    """Return the table of docs/how-to/policy.md under "Which commands obey robots.txt", by its first cell."""
     part = text.partition("## Which commands obey robots.txt")[2].partition("\n## ")[0]
     lines = [line for line in part.splitlines() if line.startswith("| `")]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
@@ -165,7 +165,7 @@ def rows_of(text: str) -> dict[str, list[str]]:
 
 
 def words_of(settings: Settings) -> list[str]:
-    """The last three cells that settings give."""
+    """Return the last three cells of a row for these settings."""
     policy = settings.policy
     obeyed = {"obey": "obeyed", "ignore": "ignored"}
     count, days = policy.ban_failures, policy.ban_failures_s / 86_400
@@ -180,7 +180,7 @@ def test_the_table_of_who_obeys_what_is_true(monkeypatch: pytest.MonkeyPatch, tm
     crew = next(part for part in watch_children(home, LinksSettings()) if part.name == "archive")
     assert {"--stay", "--profile=wiki"} <= set(crew.command)
     compose = str(ROOT / "deploy" / "profile.toml")
-    found = {
+    commands = {
         "weboid archive": ("default", settings_of("archive", monkeypatch, tmp_path)),
         "weboid archive --stay": ("default", settings_of("archive --stay", monkeypatch, tmp_path)),
         "weboid crawl": ("default", settings_of("crawl", monkeypatch, tmp_path)),
@@ -191,7 +191,7 @@ def test_the_table_of_who_obeys_what_is_true(monkeypatch: pytest.MonkeyPatch, tm
             settings_of("worker", monkeypatch, tmp_path, f"--profile={compose}"),
         ),
     }
-    assert rows == {name: [f"`{profile}`", *words_of(settings)] for name, (profile, settings) in found.items()}
+    assert rows == {name: [f"`{profile}`", *words_of(settings)] for name, (profile, settings) in commands.items()}
 
 
 def _default_profile(command: click.Command) -> str:
@@ -215,10 +215,10 @@ def test_profiles_are_installed_beside_the_packages() -> None:
 
 def test_at_a_terminal_a_new_wiki_asks_for_a_contact(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once: not where there is one, and not where nobody sits."""
-    asked: list[str] = []
+    prompts: list[str] = []
 
     def prompt(text: str, **_: Any) -> str:
-        asked.append(text)
+        prompts.append(text)
         return " a@b.example "
 
     monkeypatch.setattr(click, "prompt", prompt)
@@ -230,7 +230,7 @@ def test_at_a_terminal_a_new_wiki_asks_for_a_contact(root: Path, monkeypatch: py
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: False))
     write_operator(root, OperatorIdentity())
     assert wiki_add._operator(root, "wiki", None, "-") == OperatorIdentity()
-    assert len(asked) == 1
+    assert len(prompts) == 1
 
 
 def test_a_collection_says_that_pages_are_archived_again(root: Path, tmp_path: Path) -> None:

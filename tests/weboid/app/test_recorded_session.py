@@ -55,7 +55,7 @@ COMMANDS = {
 
 @pytest.fixture(scope="module")
 def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ScriptedOrigin, ScriptedOrigin, Settings]]:
-    """A plain and a TLS origin, and settings under which they are reachable by name."""
+    """Serve a plain and a TLS origin; yield them and settings under which they are reachable by name."""
     certificate = write_certificate(tmp_path_factory.mktemp("tls") / "origin.pem", "secure.example")
     plain, secure = ScriptedOrigin(), ScriptedOrigin(certificate)
     plain.answers["/"] = ok(
@@ -78,7 +78,7 @@ def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ScriptedOr
 
 @pytest.fixture
 def weboid(sites: tuple[ScriptedOrigin, ScriptedOrigin, Settings], tmp_path: Path) -> WeboidRunner:
-    """The command, with a profile under which the origins are reachable."""
+    """Return a runner with a profile under which the origins are reachable."""
     egress = sites[2].egress
     resolve = ", ".join(f'"{name}" = "{address}"' for name, address in egress.resolve.items())
     (tmp_path / "profile.toml").write_text(
@@ -89,7 +89,7 @@ def weboid(sites: tuple[ScriptedOrigin, ScriptedOrigin, Settings], tmp_path: Pat
 
 
 def record(weboid: WeboidRunner, *command: str, profile: str = "") -> tuple[int, dict[str, object], str]:
-    """(exit code, facts, error output) of `weboid record -- COMMAND`."""
+    """Run `weboid record -- COMMAND` and return (exit code, facts, error output)."""
     ran = weboid.run("record", "--json", "--profile", profile or str(weboid.profile), "--", *command)
     return ran.code, json.loads(ran.out.splitlines()[-1]), ran.err
 
@@ -222,7 +222,7 @@ def test_a_window_on_a_screen_is_recorded(
         browser.kill()
         out, errors = process.communicate(timeout=weboid.limit_s)
     facts = json.loads(out.splitlines()[-1])
-    found = weboid.call("search", "third")
+    search = weboid.call("search", "third")
 
     assert (process.returncode, facts["failed"]) == (0, 0), errors
     assert [(each["url"], each["outcome"]) for each in facts["pages"]] == [
@@ -232,7 +232,7 @@ def test_a_window_on_a_screen_is_recorded(
     assert {urlsplit(each.url).hostname for each in records(Layout(weboid.collection)) if each.kind == "response"} == {
         "site.example"
     }
-    assert "http://site.example/window" in found.out
+    assert "http://site.example/window" in search.out
 
 
 async def test_the_environment_has_one_session_only(
@@ -265,7 +265,7 @@ async def test_the_environment_has_one_session_only(
 
 
 async def test_a_stop_ends_the_command(sites: tuple[ScriptedOrigin, ScriptedOrigin, Settings], tmp_path: Path) -> None:
-    """What it has requested so far is archived."""
+    """Requests from before the stop are archived."""
 
     async def ask(access: SessionAccess) -> Sequence[ShownPage]:
         stop = asyncio.Event()
@@ -305,7 +305,7 @@ async def test_a_command_that_ctrl_c_has_ended_has_its_own_status(tmp_path: Path
 
 
 def entry(url: str, *, mime: str = "text/html", status: int | None = 200) -> RequestLogEntry:
-    """A finished request."""
+    """Return the log entry of a finished request."""
     return RequestLogEntry(url, "GET", 1_700_000_000_000, status=status, mime=mime)
 
 
@@ -332,9 +332,9 @@ def test_requests_belong_to_the_page_shown_at_their_time() -> None:
         entry("http://a/2"),
     ]
     shown = [ShownPage(url, CLOCK.now()) for url in ("http://a/1", "http://a/2", "http://a/1")]
-    found = session_visits(shown, entries, now=CLOCK.now())
+    visits = session_visits(shown, entries, now=CLOCK.now())
 
-    assert [(seen.url, [each.url for each in own]) for seen, own in found] == [
+    assert [(seen.url, [each.url for each in own]) for seen, own in visits] == [
         ("http://a/1", ["http://a/login", "http://a/1", "http://a/x.js"]),
         ("http://a/2", ["http://a/2"]),
     ]

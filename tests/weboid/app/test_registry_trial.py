@@ -39,7 +39,7 @@ class TrialRegistry:
     database: tuple[str, ...]
 
     def run(self, *arguments: str) -> str:
-        """Run a command on it; what it printed."""
+        """Run a command on it and return its output."""
         ran = self.weboid.call(*arguments, *self.database)
         assert ran.code == 0, ran
         return ran.out
@@ -54,7 +54,7 @@ class TrialRegistry:
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def known(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrialRegistry]:
-    """The registry, in either database; the profile names the one of several machines."""
+    """Yield a registry in SQLite and in PostgreSQL, where the profile names the one of several machines."""
     is_shared = request.param == "postgresql"
     url: str = request.getfixturevalue("postgres").database() if is_shared else ""
     folder = tmp_path_factory.mktemp("known")
@@ -63,14 +63,14 @@ def known(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         profile = folder / "profile.toml"
         shared = {"index": {"url": url}, "proxy": {"dedup_url": "redis://127.0.0.1:9/0?index=a"}}
         profile.write_text(profile_of([site], **(shared if url else {})))
-        found = TrialRegistry(WeboidRunner(folder, profile), (f"--database={url}",) if url else ())
+        registry = TrialRegistry(WeboidRunner(folder, profile), (f"--database={url}",) if url else ())
         api = "--url=http://127.0.0.1:9/api.php"
-        made = found.weboid.call("wiki", "set", "mywiki@home", "--new-farm", api)
+        made = registry.weboid.call("wiki", "set", "mywiki@home", "--new-farm", api)
         assert made.code == 0, made
         if url:  # and the collection is there as well
-            found.run("wiki", "set", "mywiki@home", "--new-farm", api)
-        found.run("links", "add-page", "mywiki@home", "Page", FINE, DEAD, GONE, "--id", "7")
-        yield found
+            registry.run("wiki", "set", "mywiki@home", "--new-farm", api)
+        registry.run("links", "add-page", "mywiki@home", "Page", FINE, DEAD, GONE, "--id", "7")
+        yield registry
 
 
 def _trial(known: TrialRegistry, *options: str) -> dict[str, list[dict[str, Any]]]:

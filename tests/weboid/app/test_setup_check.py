@@ -19,9 +19,9 @@ from weboid.app.setup_check import SetupHealth
 def test_a_checker_may_open_as_many_connections_as_the_profile_says(soft: int, health: SetupHealth) -> None:
     """Else sites seem to fail that are well; the remedy names the number."""
     settings = Settings(links=LinksSettings(connections=500))
-    found = setup_check.check_open_files(settings, lambda: (soft, 4_096))
-    assert found.health is health
-    assert ("1012" in found.remedy) == (health is SetupHealth.WARN)
+    finding = setup_check.check_open_files(settings, lambda: (soft, 4_096))
+    assert finding.health is health
+    assert ("1012" in finding.remedy) == (health is SetupHealth.WARN)
 
 
 @pytest.mark.parametrize(("state", "health"), [(0, SetupHealth.GOOD), (5, SetupHealth.WARN), (-1, SetupHealth.UNSET)])
@@ -44,9 +44,9 @@ def test_a_scanner_that_is_not_there_is_no_fault(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "health"), [(b"ClamAV 1.4.3/27700/Sun\0", SetupHealth.GOOD), (b"nothing\0", SetupHealth.WARN)]
+    ("reply", "health"), [(b"ClamAV 1.4.3/27700/Sun\0", SetupHealth.GOOD), (b"nothing\0", SetupHealth.WARN)]
 )
-def test_a_scanner_is_asked(tmp_path: Path, said: bytes, health: SetupHealth) -> None:
+def test_a_scanner_is_asked(tmp_path: Path, reply: bytes, health: SetupHealth) -> None:
     """One that is there and gives no answer is told."""
     path = tmp_path / "clamd.ctl"
     with socket.socket(socket.AF_UNIX) as listener:
@@ -57,13 +57,13 @@ def test_a_scanner_is_asked(tmp_path: Path, said: bytes, health: SetupHealth) ->
             connection, _ = listener.accept()
             with connection:
                 connection.recv(100)
-                connection.sendall(said)
+                connection.sendall(reply)
 
         thread = threading.Thread(target=answer)
         thread.start()
-        found = setup_check.check_scanner(f"unix:{path}")
+        finding = setup_check.check_scanner(f"unix:{path}")
         thread.join()
-    assert found.health is health
+    assert finding.health is health
 
 
 def test_missing_fonts_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -72,9 +72,9 @@ def test_missing_fonts_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     program.write_text("#!/bin/sh\n[ $1 = :charset=e01 ] || [ $1 = :charset=1f3e0 ] || echo Noto\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-    found = setup_check.check_fonts()
-    assert found.health is SetupHealth.WARN
-    assert found.text == "boxes are drawn for Thai, emoji"
+    finding = setup_check.check_fonts()
+    assert finding.health is SetupHealth.WARN
+    assert finding.text == "boxes are drawn for Thai, emoji"
     program.unlink()
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "fontconfig is missing" in setup_check.check_fonts().text

@@ -49,10 +49,10 @@ _CELLS = st.lists(st.tuples(st.text(), st.text(), st.text()), max_size=5)
 @given(rows=_CELLS, columns=st.integers(40, 200))
 def test_a_table_has_a_line_a_row_and_none_is_too_wide(rows: list[tuple[str, str, str]], columns: int) -> None:
     """The head is the first."""
-    found = table(("a", "b>", "c"), rows, columns=columns, indent="  ")
+    lines = table(("a", "b>", "c"), rows, columns=columns, indent="  ")
 
-    assert len(found) == len(rows) + 1
-    assert all(cell_len(line) <= columns for line in found)
+    assert len(lines) == len(rows) + 1
+    assert all(cell_len(line) <= columns for line in lines)
 
 
 def test_nothing_is_cut_where_no_terminal_reads() -> None:
@@ -76,7 +76,7 @@ def test_a_sparkline_has_a_sign_for_each_value(values: list[float]) -> None:
 
 @pytest.fixture
 def frontier(tmp_path: Path) -> Iterator[Frontier]:
-    """One with a bit of everything, and long names."""
+    """Yield a frontier with items in several states, long names, and notes of proxies and workers."""
     layout = Layout(tmp_path)
     layout.databases.mkdir()
     with open_frontier(layout, FrontierSettings(), PolitenessSettings()) as opened:
@@ -101,11 +101,11 @@ def frontier(tmp_path: Path) -> Iterator[Frontier]:
 def test_the_status_fits_any_terminal(frontier: Frontier, columns: int) -> None:
     """However long names and reasons are; each section is cut, and says how much is not shown."""
     status = CollectionStatus(NOW, HOLDINGS, read_overview(frontier, now=NOW))
-    found = status_lines(status, columns=columns)
+    lines = status_lines(status, columns=columns)
 
-    assert max(map(cell_len, found)) <= columns
-    assert "  and 2 more" in found
-    assert len(found) < 80
+    assert max(map(cell_len, lines)) <= columns
+    assert "  and 2 more" in lines
+    assert len(lines) < 80
 
 
 def test_the_status_says_what_is_wrong(frontier: Frontier) -> None:

@@ -24,7 +24,7 @@ from weboid.app import visit_results
 def test_a_host_that_gives_no_robots_txt_because_it_is_away_is_an_opinion(
     reason: str, *, is_gone: bool, tmp_path: Path
 ) -> None:
-    """Where robots.txt is obeyed such a page is never visited: else its link would wait for ever."""
+    """An unreachable host counts as evidence where robots.txt is obeyed: else its link would wait for ever."""
     url, now = "https://museum.example/a", SystemClock().now()
     with SqliteFrontier(tmp_path / "frontier.sqlite") as frontier:
         frontier.add([NewItem(url)], now=now)

@@ -15,7 +15,7 @@ Run = Callable[..., str]
 
 @pytest.fixture
 def collection(tmp_path: Path) -> Path:
-    """A collection where playback has kept three copies of 1,000 bytes."""
+    """Create a collection where playback has cached three copies of 1,000 bytes."""
     root = tmp_path / "collection"
     root.mkdir()
     (root / "collection.toml").write_text('version = 1\nname = "collection"\n')
@@ -30,7 +30,7 @@ def collection(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(collection: Path) -> Run:
-    """Runs `weboid collection cache` on the collection."""
+    """Return a function that runs `weboid collection cache` on the collection and returns its output."""
 
     def call(*arguments: str) -> str:
         done = CliRunner().invoke(weboid, ["collection", "cache", *arguments, "--collection", str(collection)])

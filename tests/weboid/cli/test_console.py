@@ -32,7 +32,7 @@ def plain_page(web: TestWeb) -> str:
 
 @pytest.fixture
 def archived(web: TestWeb, tmp_path: Path) -> WeboidRunner:
-    """A place for a collection, with one page in it."""
+    """Archive one page and return the runner."""
     weboid = WeboidRunner(tmp_path, profile_for(web, tmp_path / "profile.toml"))
     assert weboid.archive(plain_page(web)).code == 0
     return weboid

@@ -27,18 +27,18 @@ HTML = f'<p>Straße <a href="{URL}">x</a> <a href="https://me.example/own">own</
 
 
 def run(*arguments: object, data: bytes | None = None) -> Result:
-    """A command; its exit code is that of the process."""
+    """Run a command; the result's `return_value` is the exit code of the process."""
     return CliRunner().invoke(weboid, [str(each) for each in arguments], input=data, standalone_mode=False)
 
 
 def embed(front: StubFront, *arguments: object, data: bytes | None = None) -> Result:
-    """The filter, with its front and wiki."""
+    """Run the filter with its front and wiki."""
     return run("embed", "filter", "--front", front.origin, "--wiki", "me@me", *arguments, data=data)
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """A site of a few files."""
+    """Write a site of a few files, with symbolic links to a file inside and to one outside."""
     root = tmp_path / "site"
     (root / "guide").mkdir(parents=True)
     (root / "index.html").write_bytes(HTML)
@@ -79,9 +79,9 @@ def test_files_are_marked_in_place(front: StubFront, site: Path) -> None:
 
     done = embed(front, site, "--in-place", "--json", "--base", "https://me.example/")
 
-    told = json.loads(done.stdout)
-    assert sorted(told["changed"]) == ["guide/ä b.HTM", "index.html"]
-    assert (told["pages"], told["links"], told["unanswered"], told["copied"]) == (3, 2, 0, 0)
+    summary = json.loads(done.stdout)
+    assert sorted(summary["changed"]) == ["guide/ä b.HTM", "index.html"]
+    assert (summary["pages"], summary["links"], summary["unanswered"], summary["copied"]) == (3, 2, 0, 0)
     index = site / "index.html"
     assert remove_marks(index.read_bytes()) == HTML != index.read_bytes()
     assert stat.S_IMODE(index.stat().st_mode) == 0o640
@@ -99,10 +99,10 @@ def test_a_second_run_changes_nothing_until_something_is_known(front: StubFront,
 
     again = json.loads(embed(front, site, "--in-place", "--json").stdout)
     front.link_answer = lambda url: answer_of(url, front.origin, dead=True)
-    kept = json.loads(embed(front, site, "--in-place", "--json", "--keep").stdout)
+    keep_summary = json.loads(embed(front, site, "--in-place", "--json", "--keep").stdout)
     later = json.loads(embed(front, site, "--in-place", "--json").stdout)
 
-    assert (again["changed"], kept["changed"]) == ([], [])
+    assert (again["changed"], keep_summary["changed"]) == ([], [])
     assert len(later["changed"]) == 2
     assert b"weboid-unreachable" in (site / "index.html").read_bytes() != first
 
@@ -161,7 +161,7 @@ def test_a_check_writes_nothing_and_says_what_would_change(front: StubFront, sit
 
 
 def test_a_page_that_somebody_else_writes_meanwhile_is_left_to_them(front: StubFront, site: Path) -> None:
-    """What was read is no longer what is there."""
+    """A file that was changed after it was read is not overwritten."""
 
     def body(question: dict[str, Any]) -> bytes:
         (site / "index.html").write_bytes(b"new")
@@ -231,8 +231,8 @@ def test_the_links_of_a_site_are_listed_as_the_registry_reads_them(site: Path, t
     file.write_text(listed.stdout)
     run("wiki", "set", "handbook@me", "--new-farm", "--collection", collection)
     done = run("links", "import", file, "--collection", collection, "--json")
-    told = json.loads(done.stdout)
-    assert (told["pages"], told["links"], told["bad_lines"]) == (2, 2, 0)
+    summary = json.loads(done.stdout)
+    assert (summary["pages"], summary["links"], summary["bad_lines"]) == (2, 2, 0)
 
 
 def test_plain_addresses_are_listed_once(site: Path) -> None:

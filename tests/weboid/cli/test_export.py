@@ -56,7 +56,7 @@ FORM = ("application/json", b'{"q": 1}')
 
 @pytest.fixture
 def builder(tmp_path: Path) -> Iterator[CollectionBuilder]:
-    """Two pages that share a picture; the second had its style sheet from the cache."""
+    """Yield a collection of two pages that share a picture; the second had its style sheet from the cache."""
     with closing(CollectionBuilder(tmp_path / "collection")) as builder:
         builder.layout.marker.write_text(f"version = {COLLECTION_VERSION}\n")
         one = builder.page(ONE, "<p>One", title="One", text="First words", shot=png())
@@ -72,12 +72,11 @@ def builder(tmp_path: Path) -> Iterator[CollectionBuilder]:
 
 @pytest.fixture
 def layout(builder: CollectionBuilder) -> Layout:
-    """Its collection."""
     return builder.layout
 
 
 def export(layout: Layout, *arguments: str, out: str = "out.wacz") -> Any:
-    """Run `weboid export` of the collection; its JSON."""
+    """Run `weboid export` of the collection and return its JSON."""
     words = ["export", str(layout.root.parent / out), *arguments, "--collection", str(layout.root), "--json", "--force"]
     result = CliRunner().invoke(weboid, words, standalone_mode=False)
     if result.exception is not None:
@@ -98,40 +97,40 @@ def entries(layout: Layout) -> dict[str, bytes]:
         return {name: wacz.read(name) for name in wacz.namelist()}
 
 
-def index_lines(found: dict[str, bytes]) -> list[tuple[str, dict[str, str]]]:
+def index_lines(contents: dict[str, bytes]) -> list[tuple[str, dict[str, str]]]:
     """Return the lines of the index: key and timestamp, facts."""
-    lines = gzip.decompress(found["indexes/index.cdx.gz"]).decode().splitlines()
+    lines = gzip.decompress(contents["indexes/index.cdx.gz"]).decode().splitlines()
     parts = [line.partition(" {") for line in lines]
     return [(key, json.loads("{" + facts)) for key, _, facts in parts]
 
 
-def records(found: dict[str, bytes]) -> list[tuple[str, str]]:
+def records(contents: dict[str, bytes]) -> list[tuple[str, str]]:
     """Return (type, URL) of all records but `warcinfo`."""
     return [
         (record.rec_type, record.rec_headers.get_header("WARC-Target-URI"))
-        for name, data in found.items()
+        for name, data in contents.items()
         if name.startswith("archive/")
         for record in ArchiveIterator(io.BytesIO(data))
         if record.rec_type != "warcinfo"
     ]
 
 
-def pages(found: dict[str, bytes]) -> list[dict[str, Any]]:
+def pages(contents: dict[str, bytes]) -> list[dict[str, Any]]:
     """Return the lines of the list of pages, without the first."""
-    head, *rows = map(json.loads, found["pages/pages.jsonl"].splitlines())
+    head, *rows = map(json.loads, contents["pages/pages.jsonl"].splitlines())
     assert head["format"] == "json-pages-1.0"
     return rows
 
 
 def test_a_whole_collection_has_its_warcs_byte_for_byte(layout: Layout) -> None:
     """And both pages with their text."""
-    told = export(layout, "--title", "All of it")
-    found = entries(layout)
+    summary = export(layout, "--title", "All of it")
+    contents = entries(layout)
 
     for path in layout.archive.glob("*.warc.gz"):
-        assert found[f"archive/{path.name}"] == path.read_bytes()
-    assert told["pages"] == 2
-    assert [(each["url"], each["title"], each["text"]) for each in pages(found)] == [
+        assert contents[f"archive/{path.name}"] == path.read_bytes()
+    assert summary["pages"] == 2
+    assert [(each["url"], each["title"], each["text"]) for each in pages(contents)] == [
         (ONE, "One", "First words"),
         (OTHER, "Other", "More"),
     ]
@@ -140,15 +139,15 @@ def test_a_whole_collection_has_its_warcs_byte_for_byte(layout: Layout) -> None:
 @pytest.mark.parametrize("chosen", [(), (OTHER,)])
 def test_each_line_of_the_index_names_its_record(layout: Layout, chosen: tuple[str, ...]) -> None:
     """The lines are sorted, and the offset is that of a record with the URL and digest."""
-    told = export(layout, *chosen)
-    found = entries(layout)
-    lines = index_lines(found)
+    summary = export(layout, *chosen)
+    contents = entries(layout)
+    lines = index_lines(contents)
 
-    assert len(lines) == told["records"]
+    assert len(lines) == summary["records"]
     assert [key for key, _ in lines] == sorted(key for key, _ in lines)
     for _, facts in lines:
         start, length = int(facts["offset"]), int(facts["length"])
-        member = found[f"archive/{facts['filename']}"][start : start + length]
+        member = contents[f"archive/{facts['filename']}"][start : start + length]
         (record,) = ArchiveIterator(io.BytesIO(member))
         assert record.rec_headers.get_header("WARC-Target-URI") == facts["url"]
         assert record.rec_headers.get_header("WARC-Payload-Digest") == facts["digest"]
@@ -158,26 +157,26 @@ def test_each_line_of_the_index_names_its_record(layout: Layout, chosen: tuple[s
 def test_the_package_has_the_digest_of_each_entry(layout: Layout) -> None:
     """And its own digest is beside it."""
     export(layout)
-    found = entries(layout)
-    package = json.loads(found["datapackage.json"])
+    contents = entries(layout)
+    package = json.loads(contents["datapackage.json"])
 
     own = {"datapackage.json", "datapackage-digest.json"}
-    assert {each["path"] for each in package["resources"]} == set(found) - own
+    assert {each["path"] for each in package["resources"]} == set(contents) - own
     for each in package["resources"]:
-        data = found[each["path"]]
+        data = contents[each["path"]]
         assert each["hash"] == f"sha256:{hashlib.sha256(data).hexdigest()}"
         assert each["bytes"] == len(data)
-    digest = hashlib.sha256(found["datapackage.json"]).hexdigest()
-    assert json.loads(found["datapackage-digest.json"])["hash"] == f"sha256:{digest}"
+    digest = hashlib.sha256(contents["datapackage.json"]).hexdigest()
+    assert json.loads(contents["datapackage-digest.json"])["hash"] == f"sha256:{digest}"
 
 
 def test_a_page_comes_with_what_it_shares(layout: Layout) -> None:
     """The payload of its revisit with its request, the style sheet it had from the cache; no other page's records."""
     export(layout, OTHER)
-    found = entries(layout)
-    web = {each for each in records(found) if not each[1].startswith("urn:")}
+    contents = entries(layout)
+    web = {each for each in records(contents) if not each[1].startswith("urn:")}
 
-    assert [each["url"] for each in pages(found)] == [OTHER]
+    assert [each["url"] for each in pages(contents)] == [OTHER]
     assert web == {
         ("response", OTHER),
         ("revisit", "https://b.example/i.png"),
@@ -185,7 +184,7 @@ def test_a_page_comes_with_what_it_shares(layout: Layout) -> None:
         ("request", PICTURE),
         ("response", SHEET),
     }
-    assert not [url for _, url in records(found) if url.endswith(ONE)]
+    assert not [url for _, url in records(contents) if url.endswith(ONE)]
 
 
 @pytest.mark.parametrize("chosen", [("--host", "example"), ("https://a.example/*",), (ONE,)])
@@ -223,12 +222,12 @@ def test_nothing_of_a_page_that_was_taken_down(layout: Layout, chosen: tuple[str
     """Neither records, nor requests, nor its text; with --withheld all of it."""
     take_down(layout, ONE)
 
-    told = export(layout, *chosen)
-    found = entries(layout)
+    summary = export(layout, *chosen)
+    contents = entries(layout)
 
-    assert told["withheld_pages"] == 1
-    assert not [url for _, url in records(found) if url.endswith(ONE)]
-    assert b"First words" not in b"".join(found.values())
+    assert summary["withheld_pages"] == 1
+    assert not [url for _, url in records(contents) if url.endswith(ONE)]
+    assert b"First words" not in b"".join(contents.values())
     export(layout, *chosen, "--withheld")
     assert ("response", ONE) in records(entries(layout))
 
@@ -239,9 +238,9 @@ def test_nothing_that_was_captured_with_a_login(builder: CollectionBuilder) -> N
     page = builder.page(private, "<p>Mail", login="me")
     builder.response(private, b"<p>Mail", page_id=page, login="me")
 
-    told = export(builder.layout)
+    summary = export(builder.layout)
 
-    assert told["withheld_pages"] == 1
+    assert summary["withheld_pages"] == 1
     assert not [url for _, url in records(entries(builder.layout)) if private in url]
 
 
@@ -294,9 +293,9 @@ def test_a_missing_warc_is_named(layout: Layout) -> None:
     """The rest is exported."""
     (layout.archive / "captures-00001.warc.gz").unlink()
 
-    told = export(layout)
+    summary = export(layout)
 
-    assert told["missing_warcs"] == ["captures-00001.warc.gz"]
+    assert summary["missing_warcs"] == ["captures-00001.warc.gz"]
     assert ("response", OTHER) in records(entries(layout))
 
 
@@ -323,7 +322,7 @@ def test_a_line_that_is_no_url_is_named(layout: Layout) -> None:
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> SigningAuthority:
-    """A certificate and time-stamp authority of this moment."""
+    """Create an authority for certificates and time stamps, valid at present."""
     return SigningAuthority(tmp_path_factory.mktemp("pki") / "ca", datetime.now(UTC))
 
 
@@ -407,10 +406,10 @@ def test_a_combined_warc_has_the_records_of_all(builder: CollectionBuilder) -> N
     export(builder.layout, out=out.name)
 
     with out.open("rb") as file:
-        found = [(each.rec_type, each.rec_headers.get_header("WARC-Target-URI")) for each in ArchiveIterator(file)]
+        pairs = [(each.rec_type, each.rec_headers.get_header("WARC-Target-URI")) for each in ArchiveIterator(file)]
     export(builder.layout)
-    assert found[0][0] == "warcinfo"
-    assert sorted(each for each in found if each[0] != "warcinfo") == sorted(records(entries(builder.layout)))
+    assert pairs[0][0] == "warcinfo"
+    assert sorted(each for each in pairs if each[0] != "warcinfo") == sorted(records(entries(builder.layout)))
 
 
 def test_an_index_names_the_records_of_the_collection(layout: Layout) -> None:
@@ -430,9 +429,9 @@ def test_an_index_names_the_records_of_the_collection(layout: Layout) -> None:
 def test_a_large_export_is_split(builder: CollectionBuilder) -> None:
     """Each part is a WACZ file; together they have every WARC and page once, and a list names them."""
     names = several_warcs(builder)
-    told = export(builder.layout, "--size-limit", "1KB")
+    summary = export(builder.layout, "--size-limit", "1KB")
 
-    *parts, listing = map(Path, told["files"])
+    *parts, listing = map(Path, summary["files"])
     archived: list[str] = []
     listed: list[str] = []
     for part in parts:
@@ -442,7 +441,7 @@ def test_a_large_export_is_split(builder: CollectionBuilder) -> None:
             assert verify(str(part))[0] == 0
     assert len(parts) > 1
     assert sorted(archived) == names
-    assert len(listed) == len(set(listed)) == told["pages"]
+    assert len(listed) == len(set(listed)) == summary["pages"]
     resources = json.loads(listing.read_text())["resources"]
     assert [(each["path"], each["bytes"]) for each in resources] == [(each.name, each.stat().st_size) for each in parts]
 
@@ -483,22 +482,22 @@ def test_an_interrupted_export_continues(builder: CollectionBuilder, name: str, 
 
 
 def test_a_take_down_begins_an_interrupted_export_again(layout: Layout, authority: SigningAuthority) -> None:
-    """What was chosen before the take-down is not exported after it."""
+    """Pages that were chosen before the take-down are not exported after it."""
     key = str(authority.issue("archive.example")[0])
-    asked = []
+    requests = []
 
     def stamp_once(request: ReceivedRequest) -> StubResponse:
-        asked.append(request)
-        return StubResponse(200, authority.stamp(request.body)) if len(asked) in (1, 3, 4) else StubResponse(500)
+        requests.append(request)
+        return StubResponse(200, authority.stamp(request.body)) if len(requests) in (1, 3, 4) else StubResponse(500)
 
     with HttpListener.running(stamp_once) as listener:
         words = ("--sign", "--sign-key", key, "--timestamp-url", listener.address)
         with pytest.raises(UnavailableError, match="authority"):
             export(layout, *words)
         take_down(layout, ONE)
-        told = export(layout, *words)
+        summary = export(layout, *words)
 
-    assert (told["resumed"], told["withheld_pages"]) == (False, 1)
+    assert (summary["resumed"], summary["withheld_pages"]) == (False, 1)
     assert ("response", ONE) not in records(entries(layout))
 
 
@@ -536,10 +535,10 @@ def test_nothing_stays_of_a_killed_export(builder: CollectionBuilder) -> None:
     killed = subprocess.run([sys.executable, "-c", KILLED, *words], capture_output=True, check=False)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
 
-    told = export(builder.layout, "--size-limit", "1KB")
+    summary = export(builder.layout, "--size-limit", "1KB")
 
-    assert told["resumed"]
-    assert {each.name for each in folder.iterdir()} == {"collection", *(Path(each).name for each in told["files"])}
+    assert summary["resumed"]
+    assert {each.name for each in folder.iterdir()} == {"collection", *(Path(each).name for each in summary["files"])}
 
 
 def test_one_export_writes_a_file(layout: Layout) -> None:
@@ -563,7 +562,7 @@ def test_a_folder_that_does_not_exist_is_named(layout: Layout) -> None:
 
 @pytest.mark.parametrize(("out", "free_kb"), [("out.wacz", 8), ("out.wacz", 64), ("one.txt", 0)])
 def test_a_full_disk_is_named(builder: CollectionBuilder, out: str, free_kb: int) -> None:
-    """Whether the plan or the records have no room; with more room the same command completes the file."""
+    """A full disk is reported for the plan and for the records; with more room the same command completes the file."""
     builder.response(ONE, random.Random(1).randbytes(100_000), warc="captures-00002.warc.gz")
     chosen = (ONE,) if out == "one.txt" else ()
     folder = builder.layout.root.parent / "small"
@@ -589,7 +588,7 @@ def test_an_unknown_form_is_refused(layout: Layout) -> None:
 
 @pytest.fixture
 def page_builder(tmp_path: Path) -> Iterator[CollectionBuilder]:
-    """A page with an image, a style sheet with another, and a link."""
+    """Yield a collection of a page with an image, a style sheet that imports another, and a link."""
     with closing(CollectionBuilder(tmp_path / "collection")) as builder:
         builder.layout.marker.write_text(f"version = {COLLECTION_VERSION}\n")
         dom = (
@@ -606,11 +605,11 @@ def page_builder(tmp_path: Path) -> Iterator[CollectionBuilder]:
 
 def test_a_page_is_one_html_file(page_builder: CollectionBuilder) -> None:
     """Sanitised, with its image and style sheets in it; nothing is loaded, and links lead to the web."""
-    told = export(page_builder.layout, ONE, out="one.html")
+    summary = export(page_builder.layout, ONE, out="one.html")
     text = (page_builder.layout.root.parent / "one.html").read_text()
     sheet = base64.b64decode(re.findall(r'href="data:text/css;base64,([^"]*)"', text)[0]).decode()
 
-    assert told["url"] == ONE
+    assert summary["url"] == ONE
     assert f"data:image/png;base64,{base64.b64encode(png()).decode()[:40]}" in text
     assert 'src="data:,"' in text
     assert "data:text/css" in sheet

@@ -38,7 +38,7 @@ FAULTS = [
 
 @pytest.fixture(scope="module")
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """The dedup index that belongs to the captures index."""
+    """Start the Redis of the dedup index that belongs to the captures index."""
     server = RedisServer(tmp_path_factory.mktemp("redis"))
     yield server
     server.stop()
@@ -46,7 +46,7 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
 
 @pytest.fixture
 def chosen(settings: Settings, database_url: str, redis_server: RedisServer, tmp_path: Path) -> Settings:
-    """Settings of machines that share both indexes."""
+    """Return settings of machines that share both indexes."""
     dedup = f"{redis_server.url}?index={tmp_path.name}"
     return replace(
         settings, proxy=replace(settings.proxy, dedup_url=dedup), index=IndexSettings(url=database_url, patience_s=5.0)
@@ -58,7 +58,7 @@ Launch = Callable[[], ProxyInProcess]
 
 @pytest.fixture
 def launch(tmp_path: Path, chosen: Settings, layout: Layout) -> Iterator[Launch]:
-    """Starts proxies on the one collection."""
+    """Yield a function that starts proxies on the one collection."""
     numbers = count()
     with ExitStack() as stack:
 
@@ -72,7 +72,7 @@ def launch(tmp_path: Path, chosen: Settings, layout: Layout) -> Iterator[Launch]
 
 @pytest.fixture
 async def sound(launch: Launch, origin: ScriptedOrigin, layout: Layout) -> Layout:
-    """A collection that two proxies have written."""
+    """Write a collection with two proxies."""
     origin.answers = {path: ok(path[1:2].encode()) for path in ("/a", "/b", "/a-again")}
     one, two = launch(), launch()
     await fetch(one, f"{SITE}/a", f"{SITE}/b", page_id="one")
@@ -83,13 +83,13 @@ async def sound(launch: Launch, origin: ScriptedOrigin, layout: Layout) -> Layou
 
 
 def spoil(url: str, statement: str) -> None:
-    """Do something to the index behind everyone's back."""
+    """Execute a statement directly on the index database."""
     with closing(PostgresConnection(parse_index_url(url))) as server:
         server.execute(statement)
 
 
 def held(url: str) -> dict[str, list[tuple[object, ...]]]:
-    """All that the index holds."""
+    """Return all rows of the index, by table."""
     with closing(PostgresCaptureIndex(parse_index_url(url))) as index:
         return contents(index)
 

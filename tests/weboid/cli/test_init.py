@@ -20,13 +20,13 @@ from weboid.cli.support.run_output import RunReporter
 
 @pytest.fixture
 def own(tmp_path: Path) -> WeboidRunner:
-    """Commands in a folder without a collection."""
+    """Return a runner in a folder without a collection."""
     return WeboidRunner(tmp_path, tmp_path / "profile.toml")
 
 
 @pytest.fixture
 def config(own: WeboidRunner) -> Path:
-    """The file that `weboid init` writes."""
+    """Run `weboid init` and return the path of the file that it writes."""
     ran = own.call("init", "--contact", "me@example.org", "--archive", "wayback")
     assert (ran.code, ran.err) == (0, "")
     return own.collection / "weboid.toml"
@@ -333,7 +333,7 @@ def test_log_lines_can_be_json(own: WeboidRunner) -> None:
 
 
 def test_the_version_names_browser_and_libraries(own: WeboidRunner) -> None:
-    """What a report of a fault needs."""
+    """`--version` prints what a report of a fault needs."""
     ran = own.call("--version")
 
     assert ran.code == 0

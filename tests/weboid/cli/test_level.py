@@ -18,7 +18,7 @@ Level = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def level(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Level:
-    """Runs `weboid level` on a collection, as `main` does: exit code, stdout and stderr."""
+    """Return a function that runs `weboid level` as `main` does: exit code, stdout and stderr."""
     Layout(tmp_path).marker.write_text(f"version = {COLLECTION_VERSION}\n")
 
     def run(*arguments: str) -> tuple[int, str, str]:
@@ -26,15 +26,15 @@ def level(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         monkeypatch.setattr(sys, "argv", command)
         with pytest.raises(SystemExit) as ended:
             main()
-        told = capsys.readouterr()
+        output = capsys.readouterr()
         assert isinstance(ended.value.code, int)
-        return ended.value.code, told.out, told.err
+        return ended.value.code, output.out, output.err
 
     return run
 
 
 def facts(ran: tuple[int, str, str]) -> Any:
-    """The command's JSON."""
+    """Return the command's JSON; assert exit code 0."""
     code, out, err = ran
     assert code == ExitCode.OK, err
     return json.loads(out)
@@ -54,38 +54,38 @@ def test_show_explains_which_rule_decides(level: Level) -> None:
     assert plain["rule"]["reason"] == "shock images"
     assert (of_wiki["level"], of_wiki["rule"]["scope"]) == ("full", "link")
     assert [each["scope"] for each in of_wiki["rules"]] == ["link", "domain", "default"]
-    _, told, _ = level("show", LINK, "--wiki", "w")
-    assert "is shown to readers of w at the level full" in told
-    assert "root set link" in told
-    assert "shock images" in told
-    assert "No rule applies" not in told
+    _, output, _ = level("show", LINK, "--wiki", "w")
+    assert "is shown to readers of w at the level full" in output
+    assert "root set link" in output
+    assert "shock images" in output
+    assert "No rule applies" not in output
 
 
 def test_without_rules_everything_is_shown_with_images(level: Level) -> None:
     """And the command says that nothing decided it."""
-    code, told, _ = level("show", LINK)
+    code, output, _ = level("show", LINK)
 
-    assert (code, "at the level images" in told, "No rule" in told) == (ExitCode.OK, True, True)
+    assert (code, "at the level images" in output, "No rule" in output) == (ExitCode.OK, True, True)
     assert "There is no rule" in level("list")[1]
     assert "No editor" in level("rights")[1]
     assert "Nothing was decided" in level("ls", "--history")[1]
 
 
 def test_history_keeps_what_was_replaced_and_cleared(level: Level) -> None:
-    """Who, when and why, the oldest first; the list has what holds."""
+    """History has actor, time and reason of each decision, the oldest first; the list has the rules in force."""
     level("set", "text", "--link", LINK, "--actor", "ann", "--reason", "one")
     level("set", "html", "--link", LINK, "--actor", "bob", "--reason", "two")
     level("set", "text", "--domain", "other.example", "--actor", "bob")
     level("rm", "--link", LINK, "--actor", "eve", "--reason", "three")
 
-    told = facts(level("ls", "--history", "--link", LINK, "--json"))["decisions"]
+    decisions = facts(level("ls", "--history", "--link", LINK, "--json"))["decisions"]
 
-    assert [(each["level"], each["actor"], each["reason"]) for each in told] == [
+    assert [(each["level"], each["actor"], each["reason"]) for each in decisions] == [
         ("text", "ann", "one"),
         ("html", "bob", "two"),
         (None, "eve", "three"),
     ]
-    assert all(each["decided_at"].endswith("Z") for each in told)
+    assert all(each["decided_at"].endswith("Z") for each in decisions)
     assert len(facts(level("ls", "--history", "--json"))["decisions"]) == 4
     assert [each["what"] for each in facts(level("list", "--json"))["rules"]] == ["other.example"]
     assert "(cleared)" in level("ls", "--history")[1]
@@ -94,8 +94,8 @@ def test_history_keeps_what_was_replaced_and_cleared(level: Level) -> None:
 def test_editors_do_what_they_were_allowed_and_are_told_what_not(level: Level) -> None:
     """Refusals say what would be allowed, or who may; nothing is changed by them."""
     ask = ("--link", LINK, "--wiki", "w", "--actor", "Ann Lee@w")
-    code, _, told = level("set", "text", *ask)
-    assert (code, "no right" in told, "rights --wiki w" in told) == (ExitCode.INPUT, True, True)
+    code, _, message = level("set", "text", *ask)
+    assert (code, "no right" in message, "rights --wiki w" in message) == (ExitCode.INPUT, True, True)
 
     assert level("rights", "--wiki", "w", "--most", "html")[0] == ExitCode.OK
     assert level("set", "html", *ask)[0] == ExitCode.OK
@@ -106,8 +106,8 @@ def test_editors_do_what_they_were_allowed_and_are_told_what_not(level: Level) -
         (("set", "text", "--link", LINK, "--actor", "Ann Lee@w"), "their own wiki"),
         (("rights", "--wiki", "w", "--most", "full", "--actor", "Ann@w"), "only operators"),
     ):
-        code, _, told = level(*arguments)
-        assert (code, reason in told) == (ExitCode.INPUT, True), told
+        code, _, message = level(*arguments)
+        assert (code, reason in message) == (ExitCode.INPUT, True), message
     assert facts(level("show", LINK, "--wiki", "w", "--json"))["level"] == "html"
 
     level("rights", "--wiki", "w", "--editor", "Ann Lee", "--most", "full", "--domains")
@@ -125,9 +125,9 @@ def test_lowered_rights_show_in_what_counts(level: Level) -> None:
     level("set", "full", "--link", LINK, "--wiki", "w", "--actor", "ann@w")
     level("rights", "--wiki", "w", "--most", "limited")
 
-    told = facts(level("show", LINK, "--wiki", "w", "--json"))
+    explanation = facts(level("show", LINK, "--wiki", "w", "--json"))
 
-    assert (told["level"], told["is_capped"], told["rule"]["level"]) == ("limited", True, "full")
+    assert (explanation["level"], explanation["is_capped"], explanation["rule"]["level"]) == ("limited", True, "full")
     assert "may not allow that much" in level("show", LINK, "--wiki", "w")[1]
     assert level("rights", "--remove", "--wiki", "w")[0] == ExitCode.OK
     assert facts(level("show", LINK, "--wiki", "w", "--json"))["level"] == "images"
@@ -137,9 +137,9 @@ def test_lowered_rights_show_in_what_counts(level: Level) -> None:
 def test_several_change_together_and_a_dry_run_changes_nothing(level: Level) -> None:
     """It refuses what the real one would refuse."""
     both = ("--link", LINK, "--domain", "b.example", "--domain", "*.B.example")
-    told = facts(level("set", "html", *both, "--dry-run", "--json"))
-    assert [each["what"] for each in told["changes"]] == [LINK, "b.example"]
-    assert (told["dry_run"], facts(level("list", "--json"))["rules"]) == (True, [])
+    preview = facts(level("set", "html", *both, "--dry-run", "--json"))
+    assert [each["what"] for each in preview["changes"]] == [LINK, "b.example"]
+    assert (preview["dry_run"], facts(level("list", "--json"))["rules"]) == (True, [])
 
     facts(level("set", "html", *both, "--json"))
     changes = facts(level("set", "text", *both, "--json"))["changes"]
@@ -171,13 +171,13 @@ def test_several_change_together_and_a_dry_run_changes_nothing(level: Level) -> 
 )
 def test_what_cannot_be_meant_is_refused(level: Level, arguments: tuple[str, ...], reason: str) -> None:
     """With a sentence, and the exit code for what must be mended."""
-    code, _, told = level(*arguments)
+    code, _, message = level(*arguments)
 
-    assert (code, reason in told) == (ExitCode.INPUT, True), told
+    assert (code, reason in message) == (ExitCode.INPUT, True), message
 
 
 def test_a_name_cannot_steer_the_terminal(level: Level) -> None:
-    """What comes from a wiki is shown, never obeyed."""
+    """Escape sequences in text that comes from a wiki are not printed."""
     level("set", "text", "--default", "--reason", "a\x1b[2Jb", "--actor", "root")
 
     for command in (("ls", "--history"), ("list",), ("show", LINK)):
@@ -190,12 +190,12 @@ def test_stored_levels_are_set_shown_listed_and_cleared(level: Level) -> None:
     level("set", "--store", "text", "--domain", "example.org", "--wiki", "w", "--actor", "ann")
     level("set", "html", "--wiki", "w", "--actor", "bob")
 
-    found = facts(level("show", LINK, "--wiki", "w", "--json"))
-    assert (found["level"], found["stored"]["level"]) == ("html", "text")
-    assert [each["scope"] for each in found["stored"]["rules"]] == ["domain", "wiki"]
-    told = level("show", LINK, "--wiki", "w")[1]
-    assert "It is recorded when a page of w cites it at the level text." in told
-    assert "store no-media" in told
+    explanation = facts(level("show", LINK, "--wiki", "w", "--json"))
+    assert (explanation["level"], explanation["stored"]["level"]) == ("html", "text")
+    assert [each["scope"] for each in explanation["stored"]["rules"]] == ["domain", "wiki"]
+    output = level("show", LINK, "--wiki", "w")[1]
+    assert "It is recorded when a page of w cites it at the level text." in output
+    assert "store no-media" in output
     listed = facts(level("list", "--json"))["rules"]
     assert sorted((each["kind"], each["level"]) for each in listed) == [
         ("shown", "html"),

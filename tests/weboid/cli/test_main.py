@@ -16,7 +16,7 @@ from weboid.cli.support.commands import ExitCode
 
 @pytest.fixture
 def own(tmp_path: Path) -> WeboidRunner:
-    """Commands in a folder with an empty collection."""
+    """Return a runner in a folder with an empty collection."""
     made = WeboidRunner(tmp_path, tmp_path / "profile.toml")
     make_collection(Layout(made.collection), SystemClock())
     return made

@@ -23,7 +23,7 @@ PLAIN, EMPTY = f"{RULES}/page/plain", f"{RULES}/broken/empty"
 
 @pytest.fixture(scope="module")
 def archived(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> tuple[WeboidRunner, CommandResult]:
-    """Three pages, archived without a terminal; nobody may change them."""
+    """Archive three pages without a terminal; tests must not change the collection."""
     folder = tmp_path_factory.mktemp("archived")
     weboid = WeboidRunner(folder, profile_for(web, folder / "profile.toml"))
     urls = (PLAIN, f"{RULES}/status/404", EMPTY)
@@ -32,7 +32,7 @@ def archived(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> tuple[We
 
 @pytest.fixture
 def copied(archived: tuple[WeboidRunner, CommandResult], tmp_path: Path) -> WeboidRunner:
-    """The command in a folder of its own with a copy of that collection."""
+    """Return a runner in a folder of its own with a copy of that collection."""
     shutil.copytree(archived[0].collection, tmp_path / "collection")
     return WeboidRunner(tmp_path, archived[0].profile)
 
@@ -106,7 +106,7 @@ def test_the_doctor_starts_what_it_reports(copied: WeboidRunner, monkeypatch: py
 
 
 def test_what_was_archived_is_scanned_after_the_run(copied: WeboidRunner, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where clamd is found, and unless --no-scan says otherwise."""
+    """Payloads are scanned where clamd is found, unless `--no-scan` is given."""
     clamd = ClamdServer()
     try:
         monkeypatch.setenv("WEBOID_CLAMD", clamd.address)

@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.proxy]
 
 @pytest.fixture
 def weboid(s3: S3Server, web: TestWeb, tmp_path: Path) -> Iterator[WeboidRunner]:  # noqa: F811 fixture
-    """The command with a profile that names a bucket, without local copies."""
+    """Yield a runner whose profile names a bucket and keeps no local copies."""
     settings = s3.settings()
     storage = {"url": settings.url, "endpoint_url": settings.endpoint_url, "keep_local": "0s"}
     yield WeboidRunner(tmp_path, profile_for(web, tmp_path / "profile.toml", storage=storage))

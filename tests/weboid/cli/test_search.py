@@ -15,21 +15,21 @@ URL = "https://foreign.example/recipe"
 
 
 def run(root: Path, *words: str) -> str:
-    """Run the command on the collection at `root`; its output."""
+    """Run the command on the collection at `root` and return its output."""
     result = CliRunner().invoke(weboid, [*words, "--collection", str(root)], standalone_mode=False)
     if result.exception is not None:
         raise result.exception
     return result.stdout
 
 
-def found(root: Path, *words: str) -> list[str]:
-    """The URLs that a search finds."""
+def search_urls(root: Path, *words: str) -> list[str]:
+    """Return the URLs that a search finds."""
     return [page["url"] for page in json.loads(run(root, "search", *words, "--json"))["pages"]]
 
 
 @pytest.fixture
 def imported(tmp_path: Path) -> Path:
-    """A collection with a capture of another tool, which has no text artifact."""
+    """Import a capture of another tool, which has no text artifact, and return the collection's root."""
     body = b"<html lang=en><title>Recipe</title><script>hidden</script><p>The secret cakes of my aunts &amp; uncles"
     with closing(CollectionBuilder(tmp_path / "theirs")) as theirs:
         theirs.response(URL, body)
@@ -46,12 +46,12 @@ def test_an_imported_capture_is_found_until_it_is_taken_down(imported: Path) -> 
 
     assert URL in shown
     assert "aunts & uncles" in shown
-    assert found(imported, "hidden") == []
-    assert found(imported, "cakes", "--host", "foreign.example", "--lang", "en") == [URL]
-    assert found(imported, "cakes", "--year", "1999") == []
+    assert search_urls(imported, "hidden") == []
+    assert search_urls(imported, "cakes", "--host", "foreign.example", "--lang", "en") == [URL]
+    assert search_urls(imported, "cakes", "--year", "1999") == []
     run(imported, "takedown", "add", "https://foreign.example/recipe", "--hide")
-    assert found(imported, "cakes") == []
-    assert found(imported, "foreign.example") == []
+    assert search_urls(imported, "cakes") == []
+    assert search_urls(imported, "foreign.example") == []
     assert "Nothing was found" in run(imported, "search", "cakes")
 
 
@@ -60,9 +60,9 @@ def test_the_index_is_rebuilt_alone_or_with_the_captures_index(imported: Path) -
     database = imported / "db" / "texts.sqlite"
     for words in (("--only", "texts"), ()):
         database.unlink()
-        assert found(imported, "cakes") == []
+        assert search_urls(imported, "cakes") == []
         run(imported, "collection", "rebuild", *words)
-        assert found(imported, "cakes") == [URL]
+        assert search_urls(imported, "cakes") == [URL]
     database.unlink()
     run(imported, "collection", "rebuild", "--only", "captures")
     assert not database.exists()
@@ -82,5 +82,5 @@ def test_texts_are_in_the_database_of_the_captures_index(imported: Path, databas
     """Rebuilt twice, and searched there."""
     for only in ((), ("--only", "texts")):
         run(imported, "collection", "rebuild", *only, "--database", database_url)
-        assert found(imported, "cakes", "--database", database_url) == [URL]
-    assert found(imported, "cakes", "--year", "1999", "--database", database_url) == []
+        assert search_urls(imported, "cakes", "--database", database_url) == [URL]
+    assert search_urls(imported, "cakes", "--year", "1999", "--database", database_url) == []

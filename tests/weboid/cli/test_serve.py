@@ -21,7 +21,7 @@ PAGE = "/links/api/page?dbname=dewiki@WMF&curid=7"
 
 
 def made(folder: Path) -> WeboidRunner:
-    """Commands on an empty collection."""
+    """Create an empty collection and return its runner."""
     weboid = WeboidRunner(folder, folder / "profile.toml")
     layout = Layout(weboid.collection)
     layout.archive.mkdir(parents=True)
@@ -32,13 +32,13 @@ def made(folder: Path) -> WeboidRunner:
 
 @pytest.fixture
 def own(tmp_path: Path) -> WeboidRunner:
-    """Commands on an empty collection of one test."""
+    """Return a runner on an empty collection of one test."""
     return made(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[WeboidRunner, int]]:
-    """An empty collection that is served, and the port of its pages."""
+    """Serve an empty collection; yield its runner and the port of its pages."""
     weboid, port = made(tmp_path_factory.mktemp("served")), free_port()
     (weboid.folder / "token").write_text(TOKEN + "\n")
     (weboid.folder / "token").chmod(0o600)

@@ -39,7 +39,7 @@ SMALL = "https://b.example/"
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Iterator[Layout]:
-    """A collection of two pages, a picture, and the same picture elsewhere."""
+    """Yield a collection of two pages, a picture, and the same picture elsewhere."""
     with closing(CollectionBuilder(tmp_path / "collection")) as builder:
         html = "<p>What the wombat says is nobody's business.</p>"
         page = builder.page(URL, html, title="Of wombats", shot=png("teal", (160, 100)), text="Text")
@@ -56,7 +56,7 @@ def layout(tmp_path: Path) -> Iterator[Layout]:
 
 
 def run(layout: Layout, *arguments: str, code: int = 0) -> Result:
-    """What `weboid takedown …` says."""
+    """Run `weboid takedown …`, assert its exit code and return the result."""
     words = ["takedown", *arguments, "--collection", str(layout.root)]
     result = CliRunner().invoke(weboid, words, standalone_mode=False)
     if result.exception is not None:
@@ -65,21 +65,21 @@ def run(layout: Layout, *arguments: str, code: int = 0) -> Result:
     return result
 
 
-def said(layout: Layout, *arguments: str, code: int = 0) -> Any:
-    """The same as JSON."""
+def run_json(layout: Layout, *arguments: str, code: int = 0) -> Any:
+    """Run the same with `--json` and return its JSON."""
     return json.loads(run(layout, *arguments, "--json", code=code).stdout)
 
 
 def test_a_dry_run_says_what_would_be_covered(layout: Layout) -> None:
     """Pages and captures by kind; and nothing is decided."""
-    (one,) = said(layout, "add", URL, "--dry-run")["added"]
+    (one,) = run_json(layout, "add", URL, "--dry-run")["added"]
     assert (one["pages"], one["captures"], one["number"]) == (1, 7, None)
     for options, pages in ((["--host", "example"], 2), (["--prefix", "a.example"], 1)):
-        (one,) = said(layout, "add", *options, "--dry-run")["added"]
+        (one,) = run_json(layout, "add", *options, "--dry-run")["added"]
         assert one["pages"] == pages
     capture = ["--capture", timestamp14(NOW), URL]
-    assert said(layout, "add", *capture, "--dry-run")["added"][0]["pages"] == 1
-    assert said(layout, "list") == []
+    assert run_json(layout, "add", *capture, "--dry-run")["added"][0]["pages"] == 1
+    assert run_json(layout, "list") == []
 
 
 def test_a_dry_run_lists_the_captures_that_embed_a_document(layout: Layout) -> None:
@@ -89,10 +89,10 @@ def test_a_dry_run_lists_the_captures_that_embed_a_document(layout: Layout) -> N
         page_id = builder.page("https://c.example/", "<p>outer", title="Outer")
         builder.response(framed, b"<p>inner", page_id=page_id)
 
-    told = said(layout, "add", framed, "--dry-run")
+    preview = run_json(layout, "add", framed, "--dry-run")
 
-    assert told["embedded_in"] == [{"url": "https://c.example/", "timestamp": timestamp14(NOW)}]
-    assert told["added"][0]["pages"] == 0
+    assert preview["embedded_in"] == [{"url": "https://c.example/", "timestamp": timestamp14(NOW)}]
+    assert preview["added"][0]["pages"] == 0
     text = run(layout, "add", framed, "--dry-run").stdout
     assert f"{timestamp14(NOW)} https://c.example/" in text
 
@@ -100,27 +100,27 @@ def test_a_dry_run_lists_the_captures_that_embed_a_document(layout: Layout) -> N
 def test_what_is_said_is_kept(layout: Layout) -> None:
     """Reason, ticket, actor, end; what holds already is left; files give more."""
     words = ["--reason", "By order 7.", "--ticket", "T-9", "--actor", "anna", "--until", "30d"]
-    said(layout, "add", URL, *words)
-    (one,) = said(layout, "list")
+    run_json(layout, "add", URL, *words)
+    (one,) = run_json(layout, "list")
     facts = ("number", "kind", "what", "effect", "reason", "ticket", "actor", "holds")
     assert tuple(one[name] for name in facts) == (
         1, "url", URL, "block", "By order 7.", "T-9", "anna", True,
     )  # fmt: skip
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", one["expires_at"])
-    assert said(layout, "add", URL, "--until", "1d") == {
+    assert run_json(layout, "add", URL, "--until", "1d") == {
         "added": [], "already": 1, "embedded_in": [], "dry_run": False,
     }  # fmt: skip
-    longer = said(layout, "add", URL)
+    longer = run_json(layout, "add", URL)
     assert len(longer["added"]) == 1  # for ever is longer than 30 days
     listed = layout.root / "urls.txt"
     listed.write_text("# asked for by mail\nhttps://c.example/1\n\nc.example/2\n")
-    added = said(layout, "add", "--list", str(listed), "--hide")["added"]
+    added = run_json(layout, "add", "--list", str(listed), "--hide")["added"]
     assert [each["what"] for each in added] == ["https://c.example/1", "https://c.example/2"]
     assert [each["number"] for each in added] == [3, 4]
     listed.write_text("https://c.example/3\nftp://c.example/\n")
     with pytest.raises(InputError, match="Entry 2"):
         run(layout, "add", "--list", str(listed))
-    assert len(said(layout, "list")) == 4
+    assert len(run_json(layout, "list")) == 4
 
 
 def test_a_digest_brings_the_names_that_records_have_for_it(layout: Layout) -> None:
@@ -129,7 +129,7 @@ def test_a_digest_brings_the_names_that_records_have_for_it(layout: Layout) -> N
     with closing(sqlite3.connect(layout.captures_db)) as database, database:
         values = (plain, chunked, "captures-00000.warc.gz", 0, 1, URL)
         database.execute("INSERT INTO payloads VALUES (?, '', ?, ?, ?, ?, ?, 0)", values)
-    added = said(layout, "add", "--digest", plain)["added"]
+    added = run_json(layout, "add", "--digest", plain)["added"]
     assert {each["what"] for each in added} == {plain, chunked}
 
 
@@ -138,11 +138,11 @@ def test_lifting_is_told_apart_from_never(layout: Layout) -> None:
     run(layout, "add", URL, "--reason", "x")
     with pytest.raises(InputError, match="7"):
         run(layout, "rm", "7", "--reason", "no such")
-    assert said(layout, "rm", "a.example/page", "--reason", "a mistake") == {
+    assert run_json(layout, "rm", "a.example/page", "--reason", "a mistake") == {
         "lifted": [1], "dry_run": False,
     }  # fmt: skip
-    assert said(layout, "list") == []
-    (one,) = said(layout, "list", "--all")
+    assert run_json(layout, "list") == []
+    (one,) = run_json(layout, "list", "--all")
     assert (one["lifted_reason"], one["holds"]) == ("a mistake", False)
     assert "lifted" in run(layout, "list", "--all").output
 
@@ -157,7 +157,7 @@ def test_prove_finds_a_leak_and_says_where(layout: Layout, tmp_path: Path) -> No
         origins = ["--front", served.front, "--replay", served.replay]
         run(layout, "prove", SMALL, "--before", str(warm), *origins)
         run(layout, "add", SMALL, "--reason", "By order 7.")
-        proof = said(layout, "prove", SMALL, "--warm", str(warm), *origins)
+        proof = run_json(layout, "prove", SMALL, "--warm", str(warm), *origins)
         assert (proof["sound"], proof["leaks"], proof["unproved"]) == (True, [], [])
         routes = {(each["server"], each["route"]) for each in proof["routes"]}
         assert {("front", "/"), ("front", "/latest/{rest:path}"), ("replay", "/c/…im_/…")} <= routes
@@ -175,14 +175,14 @@ def test_erase_takes_the_payloads_and_leaves_the_collection_sound(layout: Layout
     """Only with --yes; what is lost with it is said first; the decision must stand."""
     before = {path: path.read_bytes() for path in layout.archive.iterdir()}
     run(layout, "add", "https://a.example/i.png")
-    told = run(layout, "erase", "1").output
-    assert "Lost with it: https://b.example/i.png" in told.splitlines()[0]
-    assert "--yes" in told
+    output = run(layout, "erase", "1").output
+    assert "Lost with it: https://b.example/i.png" in output.splitlines()[0]
+    assert "--yes" in output
     assert {path: path.read_bytes() for path in layout.archive.iterdir()} == before
-    assert said(layout, "erase", "1", "--yes")["erased"] == 2
+    assert run_json(layout, "erase", "1", "--yes")["erased"] == 2
     assert verify_collection(layout).faults == []
     run(layout, "add", URL, "--hide")
-    assert said(layout, "erase", "2", "--yes")["erased"] == 7
+    assert run_json(layout, "erase", "2", "--yes")["erased"] == 7
     assert verify_collection(layout).faults == []
     with pytest.raises(InputError, match="no take-down 9"):
         run(layout, "erase", "9", "--yes")
@@ -220,8 +220,8 @@ def test_what_checks_kept_of_an_erased_page_goes_with_it(layout: Layout) -> None
     with closing(sqlite3.connect(layout.captures_db)) as index:
         assert index.execute("SELECT page_id FROM qualities").fetchall() == [(checks[2].page_id,)]
     with closing(open_registry(layout)) as store, store.snapshot() as reader:
-        found = find_checks(reader, [check.page_id for check in checks])
-    assert [row.check.url for row in found] == ["https://b.example/"]
+        checked_pages = find_checks(reader, [check.page_id for check in checks])
+    assert [row.check.url for row in checked_pages] == ["https://b.example/"]
     assert [path.name for path in layout.quality_pictures.rglob("*.webp")] == [f"{checks[2].page_id}.images.shown.webp"]
     assert verify_collection(layout).faults == []
     before = rows_of(layout)
@@ -230,7 +230,7 @@ def test_what_checks_kept_of_an_erased_page_goes_with_it(layout: Layout) -> None
 
 
 def rows_of(layout: Layout) -> list[tuple[object, ...]]:
-    """What the index has of checks."""
+    """Return the index's rows of quality checks."""
     with closing(sqlite3.connect(layout.captures_db)) as index:
         return index.execute("SELECT * FROM qualities").fetchall()
 
@@ -254,20 +254,20 @@ REPLAYED = f"/c/{MOMENT}mp_/{FOREIGN}"
 
 def _answers(served: ServedCollection) -> dict[str, str]:
     """Return the answers of the front and of replay by address."""
-    asked = [
+    paths = [
         "/", "/?q=foreign.example", "/?q=aunts&in=text", f"/url/{FOREIGN}", "/api/pages", f"/api/pages?url={FOREIGN}",
         "/api/pages?q=aunts&in=text", "/feed.atom", "/feed.atom?host=foreign.example", f"/timemap/link/{FOREIGN}",
         f"/timemap/json/{FOREIGN}", f"/timegate/{FOREIGN}", f"/latest/{FOREIGN}", f"/cdx?url={FOREIGN}&output=json",
         f"/cdx?url={SITE}/&matchType=prefix", f"/screenshot/{MOMENT}/{FOREIGN}", f"/text/{MOMENT}/{FOREIGN}",
     ]  # fmt: skip
     replayed = [f"/c/{MOMENT}{modifier}/{FOREIGN}" for modifier in ("mp_", "id_", "im_", "js_")]
-    return {path: served.get(path).text for path in asked} | {
+    return {path: served.get(path).text for path in paths} | {
         path: fetch(served.replay, path).text for path in replayed
     }
 
 
 def _exported(root: Path, out: Path) -> str:
-    """All that a WACZ file of the collection holds, uncompressed."""
+    """Export the collection as WACZ and return all that the file holds, uncompressed."""
     call(root, "export", str(out))
     with zipfile.ZipFile(io.BytesIO(out.read_bytes())) as archive:
         data = [archive.read(name) for name in archive.namelist()]

@@ -51,11 +51,11 @@ class RunningArchive:
 
     @property
     def builder(self) -> CollectionBuilder:
-        """What it shows."""
+        """Return the builder of the served collection."""
         return self.served.builder
 
     def take_down(self, what: str, kind: TakedownKind = TakedownKind.URL, **changes: Any) -> int:
-        """Take it down now; the take-down's number."""
+        """Take it down now and return the number of the take-down."""
         values: dict[str, Any] = {
             "timestamp": "",
             "effect": TakedownEffect.BLOCK,
@@ -69,21 +69,21 @@ class RunningArchive:
             return book.list_takedowns(store)[-1].number
 
     def lift(self, number: int) -> None:
-        """Take it back."""
+        """Lift the take-down."""
         with contextlib.closing(open_decisions(self.layout)) as store:
             book.lift_takedowns(store, [number], actor="anna", reason="done", now=_CLOCK.now())
 
     def replay(self, target: str, **headers: str) -> StoredReply:
-        """Ask replay."""
+        """Request a target from replay."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return fetch(self.served.replay, target, headers=named)
 
     def front(self, target: str) -> StoredReply:
-        """Ask the front."""
+        """Request a target from the front."""
         return fetch(self.served.front, target)
 
     def proof(self, url: str, warm: HeldValidators | None = None, *, before: bool = False) -> AuditReport:
-        """Every route asked for the URL."""
+        """Request the URL on every route and return the report of the audit."""
         now = _CLOCK.now()
         with (
             contextlib.closing(open_database(self.layout, "")) as database,
@@ -98,7 +98,7 @@ class RunningArchive:
             return prover.prove(cases, sought, app, warm)
 
     def sought(self, url: str) -> tuple[str, ...]:
-        """The texts by which a proof would know what was taken down."""
+        """Return the texts by which an audit recognises what was taken down."""
         now = _CLOCK.now()
         with (
             contextlib.closing(open_database(self.layout, "")) as database,
@@ -111,19 +111,19 @@ class RunningArchive:
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningArchive]:
-    """One archive for all tests here; each uses URLs of its own."""
+    """Run one archive for all tests here; each uses URLs of its own."""
     builder = CollectionBuilder(tmp_path_factory.mktemp("house") / "collection")
     with contextlib.closing(builder), serving(builder) as served:
         yield RunningArchive(served, builder.layout)
 
 
 def statuses(house: RunningArchive, *targets: str) -> list[int]:
-    """What replay answers."""
+    """Return the HTTP status codes of replay."""
     return [house.replay(target).status for target in targets]
 
 
 def whole_page(builder: CollectionBuilder, url: str, word: str, colour: str, **changes: Any) -> str:
-    """A page with everything that is kept of one; its identifier."""
+    """Add a page with its artifacts and return its page id."""
     html = f"<title>The title of {word}</title><p>What {word} says is nobody's business.</p>"
     page_id = builder.page(
         url, html, title=f"The title of {word}", shot=png(colour, (160, 100)),
@@ -165,7 +165,7 @@ _FRAMED_WORDS = "What the framed document says is private."
 
 
 def framing_page(builder: CollectionBuilder, url: str, framed: str, *, source: str = "") -> str:
-    """A page in which the document at `framed` stands in a frame; its identifier."""
+    """Add a page in which the document at `framed` stands in a frame and return its page id."""
     inner = f'<html data-weboid-url="{framed}"><body><p>{_FRAMED_WORDS}</p></body></html>'
     dom = (
         f"<title>The embedding page's title</title><p>Words of the embedding page.</p>"
@@ -292,8 +292,8 @@ def test_a_blocked_page_says_why_and_by_whom(house: RunningArchive, site: str) -
 def _listed(house: RunningArchive, url: str) -> list[dict[str, Any]]:
     import json
 
-    found = json.loads(house.front(f"/api/pages?q={url}").body)
-    return [each for each in found["pages"] if each["url"] == url]
+    document = json.loads(house.front(f"/api/pages?q={url}").body)
+    return [each for each in document["pages"] if each["url"] == url]
 
 
 def test_a_hidden_page_was_never_captured(house: RunningArchive, site: str) -> None:
@@ -322,8 +322,8 @@ def test_hidden_pages_leave_no_gap_in_lists(house: RunningArchive, site: str) ->
     for number in range(40, 69):
         house.take_down(f"{site}/{number:03}", effect=TakedownEffect.HIDE)
 
-    found = _listed_all(house, site)
-    assert found == [f"{site}/{number:03}" for number in (69, *range(39, -1, -1))]
+    urls = _listed_all(house, site)
+    assert urls == [f"{site}/{number:03}" for number in (69, *range(39, -1, -1))]
 
 
 def _listed_all(house: RunningArchive, words: str) -> list[str]:
@@ -460,8 +460,8 @@ def test_decisions_that_cannot_be_read_show_nothing(house: RunningArchive, site:
     whole_page(house.builder, url, "closed", "cyan")
     house.take_down(f"{site}/other")
     path = house.layout.decisions_db
-    kept = path.with_name("kept")
-    kept.mkdir()
+    backup = path.with_name("kept")
+    backup.mkdir()
 
     def move(source: Path, target: Path) -> None:
         # With its log, which by itself may hold every decision.
@@ -473,12 +473,12 @@ def test_decisions_that_cannot_be_read_show_nothing(house: RunningArchive, site:
         return [*front, *statuses(house, f"/c/{AT}/{url}", f"/c/{AT}im_/urn:view:{url}")]
 
     assert answers() == [200] * 4
-    move(path.parent, kept)
+    move(path.parent, backup)
     assert answers() == [503] * 4
     path.write_bytes(b"no database")
     assert answers() == [503] * 4
     path.unlink()
-    move(kept, path.parent)
+    move(backup, path.parent)
     assert answers() == [200] * 4
 
 
@@ -497,10 +497,10 @@ def test_a_route_that_cannot_be_asked_is_told(house: RunningArchive, site: str) 
         app = every_route(database, decisions, house.served.replay)
         app.routes.append(Route("/odd/{riddle}", lambda _: PlainTextResponse("")))
         unproved: list[str] = []
-        asked = {probe.route for probe in front_probes(app, cases, unproved)}
+        routes = {probe.route for probe in front_probes(app, cases, unproved)}
 
     assert unproved == ["/odd/{riddle}"]
-    assert asked == set(front_paths(app)) - {"/odd/{riddle}", "/static"}
+    assert routes == set(front_paths(app)) - {"/odd/{riddle}", "/static"}
 
 
 @pytest.mark.parametrize(

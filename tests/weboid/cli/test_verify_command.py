@@ -20,7 +20,7 @@ URL = f"{RULES}/page/plain"
 
 @pytest.fixture(scope="module")
 def archived(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> WeboidRunner:
-    """One page, archived; nobody may change it."""
+    """Archive one page; tests must not change the collection."""
     folder = tmp_path_factory.mktemp("archived")
     weboid = WeboidRunner(folder, profile_for(web, folder / "profile.toml"))
     weboid.archive(URL)
@@ -29,19 +29,19 @@ def archived(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> WeboidRu
 
 @pytest.fixture
 def weboid(archived: WeboidRunner, tmp_path: Path) -> WeboidRunner:
-    """The command in a folder of its own with a copy of that collection."""
+    """Return a runner in a folder of its own with a copy of that collection."""
     shutil.copytree(archived.collection, tmp_path / "collection")
     return WeboidRunner(tmp_path, archived.profile)
 
 
 def captures(weboid: WeboidRunner) -> Path:
-    """The WARC with the captures."""
+    """Return the path of the WARC with the captures."""
     (path,) = (weboid.collection / "archive").glob("weboid-*.warc.gz")
     return path
 
 
 def interrupt(weboid: WeboidRunner, garbage: bytes) -> Path:
-    """Let the WARC look as if its writer had died in the midst of a record."""
+    """Make the WARC look as if its writer had died in the middle of a record."""
     path = captures(weboid)
     (weboid.collection / "archive" / "SHA256SUMS").unlink()
     with path.open("ab") as file:
@@ -106,7 +106,7 @@ def test_archive_says_what_it_did_to_interrupted_files(weboid: WeboidRunner) -> 
 
 
 def test_a_loss_is_said_on_standard_error(weboid: WeboidRunner) -> None:
-    """What was safely stored and is gone must not be missed."""
+    """A loss of data that was safely stored is reported, with the command that rebuilds the index."""
     path = interrupt(weboid, b"")
     lost = path.with_name(f"{path.name}.open")
     with lost.open("r+b") as file:

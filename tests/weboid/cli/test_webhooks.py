@@ -15,7 +15,7 @@ SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "reference" / "webhook
 
 @pytest.fixture
 def weboid(tmp_path: Path) -> WeboidRunner:
-    """Commands with a collection that may reach loopback."""
+    """Return a runner on a collection that may reach loopback."""
     made = WeboidRunner(tmp_path, tmp_path / "profile.toml")
     assert made.call("init", "--contact", "me@example.org").code == 0
     with (made.collection / "weboid.toml").open("a") as file:

@@ -25,14 +25,14 @@ def quick_passwords() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedConsole]:
-    """The console of the sample collection."""
+    """Serve the console of the sample collection."""
     with serve_console(make_collection(tmp_path_factory.mktemp("console") / "collection")) as it:
         yield it
 
 
 @pytest.fixture
 def console(served: ServedConsole) -> Iterator[ServedConsole]:
-    """The same, looked at by an operator, without a status that was read during an earlier test."""
+    """Yield the same console for an operator, without a status that was read during an earlier test."""
     served.role = "operator"
     served.stores.status.status(is_fresh=True)
     yield served

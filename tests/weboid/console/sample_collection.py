@@ -91,7 +91,7 @@ def make_collection(root: Path) -> Layout:
 
 
 def picture(seed: int, title: str = "Reading room") -> bytes:
-    """A screenshot of a page with a heading, a photo and text."""
+    """Return a screenshot of a page with a heading, a photo and text, as PNG."""
     chosen = random.Random(seed)
     image = Image.new("RGB", (640, 400), "white")
     pen = ImageDraw.Draw(image)
@@ -113,7 +113,7 @@ def picture(seed: int, title: str = "Reading room") -> bytes:
 
 
 def log_line(at: datetime, outcome: str, url: str, *, reason: str = "", page_id: str = "") -> str:
-    """A line of the crawl log."""
+    """Return a line of the crawl log."""
     facts = {"time": warc_date(at), "outcome": outcome, "url": url, "reason": reason, "attempt": 1}
     if page_id:
         facts |= {"status": 200, "mime": "text/html", "bytes": 48_213, "seconds": 4.2, "page_id": page_id}
@@ -121,7 +121,7 @@ def log_line(at: datetime, outcome: str, url: str, *, reason: str = "", page_id:
 
 
 def fill_frontier(frontier: Frontier) -> None:
-    """An hour of a crawl: ended, failed, skipped, waiting and claimed items."""
+    """Add an hour of a crawl: ended, failed, skipped, waiting and claimed items."""
     rng = random.Random(7)
     job = Job("council-2026", ("https://council.example/",), Settings(), Lane.STANDARD, NOW - 60 * MINUTE)
     frontier.give_order(JOB_ORDER, job.name, job.to_json())
@@ -157,7 +157,7 @@ def fill_frontier(frontier: Frontier) -> None:
 
 
 def fill_registry(layout: Layout) -> None:
-    """A wiki with links in several states, and edits of its bot."""
+    """Add a wiki with links in several states, and edits of its bot."""
     store = open_registry_store(layout)
     try:
         registry_builder = RegistryBuilder(store)

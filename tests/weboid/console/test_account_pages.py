@@ -8,7 +8,7 @@ from weboid.console.accounts import ConsoleRole
 
 @pytest.fixture(scope="module", autouse=True)
 def changes(served: ServedConsole) -> None:
-    """A token of an operator's, an account of a provider's, and many changes."""
+    """Add an operator's token, an account of an identity provider, and 150 changes to the audit log."""
     owner = served.accounts.session(served.sessions["operator"])
     assert owner is not None
     served.accounts.add_token("wiki", owner, ConsoleRole.OPERATOR, scopes=("save_capture",))

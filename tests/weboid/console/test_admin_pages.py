@@ -14,7 +14,7 @@ from tests.weboid.console.sample_collection import NOW
 
 @pytest.fixture(scope="module")
 def rules(served: ServedConsole) -> ServedConsole:
-    """Rules of each kind, one of them over."""
+    """Add rules of each kind, one expired and one unreadable, and a take-down."""
     entries = [
         PolicyEntry(PolicyKind.BLACKLIST, "*.tracker.example", "Only advertisements", "Ada", NOW),
         PolicyEntry(PolicyKind.WHITELIST, "library.example", "They asked", "Ada", NOW, NOW - timedelta(days=1)),

@@ -28,7 +28,7 @@ METHODS = ("get", "post", "put", "patch", "delete")
 
 @pytest.fixture
 def operator(console: ServedAccounts) -> Iterator[httpx.Client]:  # noqa: F811
-    """A program with an operator's token."""
+    """Yield an HTTP client with an operator's token."""
     with console.token("operator") as client:
         yield client
 
@@ -186,19 +186,19 @@ def test_a_queue_of_any_length_is_read_in_parts(operator: httpx.Client) -> None:
     urls = [f"https://many.example/{number}" for number in range(10_000)]
     crawl = {"urls": urls, "scope": "page", "name": "many"}
     assert operator.post("/api/v1/crawls", json=crawl, timeout=120).status_code == 201
-    found: list[str] = []
+    queued_urls: list[str] = []
     cursor: str | None = ""
     while cursor is not None:
         part = operator.get("/api/v1/queue/items", params={"cursor": cursor}).json()
-        found += [each["url"] for each in part["items"]]
+        queued_urls += [each["url"] for each in part["items"]]
         cursor = part["next"]
 
-    assert len(found) == len(set(found))
-    assert set(urls) <= set(found)
+    assert len(queued_urls) == len(set(queued_urls))
+    assert set(urls) <= set(queued_urls)
 
 
 def test_changes_are_logged(console: ServedAccounts, operator: httpx.Client) -> None:  # noqa: F811
-    """Who, what, and its result; refused ones too; passwords never."""
+    """The audit log has actor, operation and result, of refused changes, too; it never has passwords."""
     operator.post("/api/v1/queue/retry", json={"url": "https://unknown.example/"})
     with console.token("admin") as admin:
         admin.post("/api/v1/users", json={"name": "new", "role": "reader", "password": "a long secret"})
@@ -239,7 +239,7 @@ def test_events_end_with_their_session_or_token(console: ServedAccounts, ends: s
 
 @pytest.fixture(scope="module", autouse=True)
 def no_tasks(whole: ServedAccounts) -> Iterator[None]:  # noqa: F811
-    """Another console runs the background tasks: what is generated is queued only."""
+    """Hold the lock of the background tasks, as another console would: what is generated is queued only."""
     path = whole.layout.root / "cache" / "tasks" / ".lock"
     path.parent.mkdir(parents=True)
     with path.open("w") as lock:
@@ -249,7 +249,7 @@ def no_tasks(whole: ServedAccounts) -> Iterator[None]:  # noqa: F811
 
 @pytest.fixture(scope="module")
 def described(whole: ServedAccounts) -> Iterator[tuple[Any, str]]:  # noqa: F811
-    """The description as the API gives it, and the authorization of an operator: one token for all routes."""
+    """Yield the description as the API gives it, and an operator's authorization: one token for all routes."""
     with whole.token("operator") as client:
         document = client.get("/api/v1/openapi.json").json()
         yield schemathesis.openapi.from_dict(document), client.headers["authorization"]
@@ -264,7 +264,7 @@ UNTYPED = {
 
 
 def untyped(schema: dict[str, Any], place: str) -> Iterator[str]:
-    """Places of a schema that take any value, or any object."""
+    """Yield the places of a schema that take any value, or any object."""
     if not schema.keys() & {"type", "enum", "const", "anyOf", "$ref"}:
         yield place
     elif schema.get("type") == "object" and "properties" not in schema:
@@ -278,34 +278,34 @@ def untyped(schema: dict[str, Any], place: str) -> Iterator[str]:
         yield from untyped(schema["items"], f"{place}[]")
 
 
-def referenced(schema: Any, found: dict[str, Any]) -> dict[str, Any]:
-    """The named schemas that a schema has, and those that they have."""
+def referenced(schema: Any, schemas: dict[str, Any]) -> dict[str, Any]:
+    """Return `schemas` with the named schemas that a schema refers to, directly or through others."""
     if isinstance(schema, list):
         for each in schema:
-            referenced(each, found)
+            referenced(each, schemas)
     elif isinstance(schema, dict):
         name = str(schema.get("$ref", "")).rpartition("/")[2]
-        if name and name not in found:
-            found[name] = api_document()["components"]["schemas"][name]
-            referenced(found[name], found)
+        if name and name not in schemas:
+            schemas[name] = api_document()["components"]["schemas"][name]
+            referenced(schemas[name], schemas)
         for each in schema.values():
-            referenced(each, found)
-    return found
+            referenced(each, schemas)
+    return schemas
 
 
 def test_every_answer_is_described_with_its_fields() -> None:
     """No answer is any value or any object, nor is a field of one but those that are listed; objects have no others."""
-    found: dict[str, Any] = {}
+    schemas: dict[str, Any] = {}
     for path, methods in api_document()["paths"].items():
         for method, each in methods.items():
             for status, response in each["responses"].items():
                 for media_type, content in response.get("content", {}).items():
                     if "json" in media_type:
                         assert not list(untyped(content["schema"], "")), (path, method, status)
-                        referenced(content["schema"], found)
+                        referenced(content["schema"], schemas)
 
-    assert {place for name, each in found.items() for place in untyped(each, name)} == UNTYPED
-    assert [name for name, each in found.items() if "properties" in each and each["additionalProperties"]] == []
+    assert {place for name, each in schemas.items() for place in untyped(each, name)} == UNTYPED
+    assert [name for name, each in schemas.items() if "properties" in each and each["additionalProperties"]] == []
 
 
 LIBRARY, GONE, NEW = "https://library.example/cited/1", "https://library.example/cited/7", "https://new.example/"

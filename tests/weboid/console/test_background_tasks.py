@@ -23,7 +23,7 @@ OVER = ("done", "failed", "stopped")
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
-    """A collection without anything."""
+    """Create an empty collection and return its layout."""
     layout = Layout(tmp_path / "collection")
     layout.databases.mkdir(parents=True)
     return layout
@@ -31,13 +31,12 @@ def layout(tmp_path: Path) -> Layout:
 
 @pytest.fixture
 def tasks(layout: Layout) -> Iterator[BackgroundTasks]:
-    """Its tasks."""
     with closing(BackgroundTasks(layout, SystemClock(), {})) as it:
         yield it
 
 
 def ended(tasks: BackgroundTasks, number: int) -> dict[str, Any]:
-    """The task at its end."""
+    """Wait until the task is over and return it."""
     wait_until(lambda: (tasks.task(number) or {})["state"] in OVER)
     return tasks.task(number) or {}
 

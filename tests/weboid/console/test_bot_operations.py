@@ -29,24 +29,24 @@ PAGE = f"A fact.<ref>{{{{cite web|url={GONE}|title=A|access-date=2025-03-11}}}}<
 
 @pytest.fixture
 def client(console: ServedConsole) -> Iterator[httpx.Client]:
-    """A browser of an operator."""
+    """Yield an HTTP client with an operator's session."""
     with api_client(console.address, console.sessions["operator"]) as it:
         yield it
 
 
 def test_edits_are_read_in_parts_with_their_changes(client: httpx.Client) -> None:
     """The newest first, of one state too; and one of them."""
-    found = []
+    edits = []
     cursor: str | None = ""
     while cursor is not None:
         part = client.get("/bot/edits", params={"limit": 3, "cursor": cursor}).json()
-        found += part["edits"]
+        edits += part["edits"]
         cursor = part["next"]
     (failed,) = client.get("/bot/edits", params={"state": "failed", "wiki": WIKI}).json()["edits"]
 
-    assert [each["state"] for each in found][0::2] == ["failed", "made"]
-    assert len({each["edit"] for each in found}) == 4
-    assert "{{Webarchive" in found[0]["changes"][0]["after"]
+    assert [each["state"] for each in edits][0::2] == ["failed", "made"]
+    assert len({each["edit"] for each in edits}) == 4
+    assert "{{Webarchive" in edits[0]["changes"][0]["after"]
     assert client.get("/bot/edit", params={"edit": failed["edit"]}).json() == failed
     assert client.get("/bot/edit", params={"edit": 999}).status_code == 404
 

@@ -40,13 +40,13 @@ def test_texts_are_searched_with_facets_and_snippets(console: ServedConsole) -> 
         console.role = "reader"
         hidden = console.get("/captures", **search).text
         console.role = "curator"
-        kept = console.get("/captures", **search).text
+        curator_page = console.get("/captures", **search).text
     finally:
         numbers = [each.number for each in list_takedowns(console.stores.decisions)]
         lift_takedowns(console.stores.decisions, numbers, actor="test", reason="", now=NOW)
 
     assert "<mark>Admission</mark> is free" in shown
-    assert "<mark>Admission</mark> is free" in kept
+    assert "<mark>Admission</mark> is free" in curator_page
     assert "1 page<" in shown
     assert "No archived page matches" in hidden
     assert STORY not in hidden
@@ -109,7 +109,7 @@ def test_downloads_hold_the_capture(console: ServedConsole) -> None:
 
 
 def test_pictures_are_served_as_pictures_only(console: ServedConsole) -> None:
-    """What is stored came from a browser that showed a hostile page."""
+    """Stored pictures come from a browser that showed a hostile page; they are sandboxed and not sniffed."""
     answer = console.get(f"/captures/{console.page_ids(STORY)[0]}/picture", kind="thumbnail")
 
     assert (answer.status_code, answer.headers["content-type"]) == (200, "image/jpeg")

@@ -15,7 +15,7 @@ from weboid.console.accounts import COOKIE
 
 @pytest.fixture
 def client(console: ServedConsole) -> Iterator[httpx.Client]:
-    """A browser of an operator."""
+    """Yield an HTTP client with an operator's session."""
     with api_client(console.address, console.sessions["operator"]) as it:
         yield it
 

@@ -17,7 +17,7 @@ from tests.weboid.console.sample_collection import STORY
 
 @pytest.fixture
 def client(console: ServedConsole) -> Iterator[httpx.Client]:
-    """A browser of an operator."""
+    """Yield an HTTP client with an operator's session."""
     with api_client(console.address, console.sessions["operator"]) as it:
         yield it
 
@@ -25,10 +25,10 @@ def client(console: ServedConsole) -> Iterator[httpx.Client]:
 def test_a_saved_url_is_followed_to_its_copy(client: httpx.Client) -> None:
     """By its location: queued at first, then with the capture and the path of the copy on the front."""
     saved = client.post("/captures", json={"url": STORY})
-    found = client.get(saved.headers["location"].removeprefix("/api/v1")).json()
+    document = client.get(saved.headers["location"].removeprefix("/api/v1")).json()
 
-    assert found["item"]["state"] == "queued"
-    assert found["capture"]["path"] == f"/page/{found['capture']['timestamp']}/{STORY}"
+    assert document["item"]["state"] == "queued"
+    assert document["capture"]["path"] == f"/page/{document['capture']['timestamp']}/{STORY}"
 
 
 def test_limits_of_a_running_crawl_are_changed(client: httpx.Client, console: ServedConsole) -> None:
@@ -142,7 +142,7 @@ def test_a_list_is_queued_without_its_faulty_lines(client: httpx.Client, console
     again = client.post("/lists", json={"urls": ["https://list.example/a"]}).json()
 
     assert (first["queued"], len(first["problems"]), again["queued"], again["known"]) == (2, 1, 0, 1)
-    found = console.frontier.find("https://list.example/a")
-    assert found is not None
-    assert found.item.lane is Lane.HIGH
+    queued = console.frontier.find("https://list.example/a")
+    assert queued is not None
+    assert queued.item.lane is Lane.HIGH
     assert client.post("/lists", json={"urls": ["x"] * 10_001}).status_code == 422

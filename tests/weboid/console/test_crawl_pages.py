@@ -19,7 +19,7 @@ HOLDINGS = CollectionHoldings("", False, {}, 0, 0, 0, 1, 10, free_bytes=3_000, r
 
 
 def minutes(*counts: tuple[int, int, int], stored: int = 0) -> list[MinuteCounts]:
-    """Minutes with these results, the newest last."""
+    """Return consecutive minutes with these results, the newest last."""
     return [MinuteCounts(NOW + timedelta(minutes=place), *each, stored) for place, each in enumerate(counts)]
 
 
@@ -58,11 +58,11 @@ def test_the_log_is_searched_by_words_and_outcome(tmp_path: Path) -> None:
     ]
     log.write_text("".join(lines))
 
-    found, further = search_log(log, ["a.example"], "")
+    entries, further = search_log(log, ["a.example"], "")
     failed, _ = search_log(log, ["a.example", "dns"], "failed")
 
-    assert [line["url"][-1] for line in found] == ["x", "2", "1", "0"]
-    assert found[0]["time"] == warc_date(NOW)[:19].replace("T", " ")
+    assert [line["url"][-1] for line in entries] == ["x", "2", "1", "0"]
+    assert entries[0]["time"] == warc_date(NOW)[:19].replace("T", " ")
     assert [line["reason"] for line in failed] == ["dns: a"]
     assert further == 0
     assert search_log(tmp_path / "none", [], "") == ([], 0)
@@ -73,16 +73,16 @@ def test_a_long_log_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(crawl_pages, "LOG_READ_BYTES", 500)
     log = tmp_path / "crawl.jsonl"
     log.write_text("".join(log_line(NOW, "complete", f"https://a.example/{number}") for number in range(40)))
-    found: list[int] = []
+    numbers: list[int] = []
     before: int | None = None
     for _ in range(60):
         lines, further = search_log(log, [], "", before=before)
-        found += [int(line["url"].rpartition("/")[2]) for line in lines]
+        numbers += [int(line["url"].rpartition("/")[2]) for line in lines]
         if not further:
             break
         before = further
 
-    assert found == list(range(39, -1, -1))
+    assert numbers == list(range(39, -1, -1))
 
 
 def test_the_overview_counts(console: ServedConsole) -> None:

@@ -21,7 +21,7 @@ SAID = "document.querySelector('.said').textContent"
 
 
 async def press(screen: BrowserScreen, button: str, **fields: str) -> str:
-    """Fill in fields by their ids, press the button that the selector names, and wait; what the next page says."""
+    """Fill in fields by their ids, press the button of the selector, and return the message of the next page."""
     await screen.value(f"""(() => {{
         window.confirm = () => true;
         window.old = true;
@@ -37,7 +37,7 @@ async def press(screen: BrowserScreen, button: str, **fields: str) -> str:
 
 
 def act(name: str, more: str = "") -> str:
-    """The selector of the button of an operation's form."""
+    """Return the selector of the button of an operation's form."""
     return f"form[action='/do/{name}']{more} button"
 
 
@@ -67,13 +67,13 @@ async def test_a_host_is_paused_and_resumed(console: ServedConsole, screen: Brow
     await press(screen, act("pause_host", row))
     paused = console.frontier.host("journal.example", now=now)
     shown = await screen.value(f"document.querySelector(`tr{row}`).textContent")
-    said = await press(screen, act("resume_host", row))
+    message = await press(screen, act("resume_host", row))
     resumed = console.frontier.host("journal.example", now=now)
 
     assert paused is not None
     assert paused.blocked_until is not None
     assert "Blocked until it is resumed" in shown
-    assert said == "The host may be visited again."
+    assert message == "The host may be visited again."
     assert resumed is not None
     assert resumed.blocked_until is None
 
@@ -101,24 +101,24 @@ async def test_a_crawl_is_estimated_and_started(console: ServedConsole, screen: 
     """The form keeps its values between both steps."""
     await console.show(screen, "/crawl/new")
     await press_without_message(screen, "form.fields button.quiet")
-    said = await press(screen, "button[formaction$='create_crawl']")
+    message = await press(screen, "button[formaction$='create_crawl']")
 
     job = console.frontier.orders(JOB_ORDER)["from-the-console"]
-    assert said == "The crawl has been queued."
+    assert message == "The crawl has been queued."
     assert json.loads(job)["seeds"] == ["https://new.example/docs/a"]
     assert console.frontier.find("https://new.example/docs/a") is not None
 
 
 async def test_limits_of_a_crawl_are_changed(console: ServedConsole, screen: BrowserScreen) -> None:
-    """What is left empty does not change."""
+    """Limits that are left empty do not change."""
     await console.show(screen, "/crawl/job?name=council-2026")
-    said = await press(screen, act("change_limits"), pages="500", lane="high")
+    message = await press(screen, act("change_limits"), pages="500", lane="high")
     after = await screen.value("document.querySelector('dl.source').textContent")
     findings = await screen.findings()
     await press(screen, act("change_limits"), pages="0", lane="standard")
 
     job = json.loads(console.frontier.orders(JOB_ORDER)["council-2026"])
-    assert said == "The limits have been changed."
+    assert message == "The limits have been changed."
     assert "Pages at most500" in after
     assert "before others" in after
     assert findings == []
@@ -201,10 +201,10 @@ async def test_a_rule_is_added_and_removed(console: ServedConsole, screen: Brows
     await console.show(screen, "/rules")
     await press(screen, act("add_policy"), pattern="*.ads.example", reason="Advertisements")
     entries = read_entries(console.frontier.orders(POLICY_ORDER)).by_id
-    said = await press(screen, act("remove_policy"))
+    message = await press(screen, act("remove_policy"))
 
     assert [(each.pattern, each.actor) for each in entries.values()] == [("*.ads.example", "Olu")]
-    assert said == "The rule has been removed."
+    assert message == "The rule has been removed."
     assert console.frontier.orders(POLICY_ORDER) == {}
 
 
@@ -212,11 +212,11 @@ async def test_many_links_are_marked_at_once(console: ServedConsole, screen: Bro
     """Those whose boxes are ticked, with one reason."""
     await console.show(screen, "/links?q=council.example")
     await screen.value("document.querySelector('[data-all]').click()")
-    said = await press(screen, ".bulk button", kind="permadead", why="The site has moved")
+    message = await press(screen, ".bulk button", kind="permadead", why="The site has moved")
     with console.stores.registry.store().reading() as rows:
         marks = read_marks(rows, with_lifted=True)
 
-    assert said == "The links have been marked."
+    assert message == "The links have been marked."
     assert len(marks) == 12
     assert {(mark.kind, mark.reason, mark.actor) for mark in marks} == {("permadead", "The site has moved", "Olu")}
     assert "Marked as dead" in console.get("/links", q="council.example").text
@@ -252,18 +252,18 @@ async def test_many_links_are_checked_next(console: ServedConsole, screen: Brows
 async def test_a_reverted_edit_is_reviewed(console: ServedConsole, screen: BrowserScreen) -> None:
     """The revert was right: the bot does not repeat it."""
     await console.show(screen, "/bot?state=REVERTED")
-    said = await press(screen, act("review_edit", ":has(input[value='accept'])"))
+    message = await press(screen, act("review_edit", ":has(input[value='accept'])"))
 
-    assert said == "The review has been stored."
+    assert message == "The review has been stored."
     assert "Reverted by Marta" in console.get("/bot", state=EditState.ACCEPTED.name).text
 
 
 async def test_a_refused_act_says_why_and_leads_back(console: ServedConsole, screen: BrowserScreen) -> None:
     """A pattern that is none; the page of the error has the navigation."""
     await console.show(screen, "/rules")
-    said = await press(screen, act("add_policy"), pattern="re:(", reason="x")
+    message = await press(screen, act("add_policy"), pattern="re:(", reason="x")
 
-    assert "not a regular expression" in said
+    assert "not a regular expression" in message
     assert await screen.value("document.querySelector('main .button').getAttribute('href')") == "/console/rules"
     assert console.frontier.orders(POLICY_ORDER) == {}
 
@@ -272,9 +272,9 @@ async def test_an_old_form_changes_nothing(console: ServedConsole, screen: Brows
     """Its session has ended: the form's token is that of another one."""
     await console.show(screen, "/crawl")
     await screen.value("for (const each of document.querySelectorAll('[name=csrf]')) each.value = 'x'")
-    said = await press(screen, act("pause_crawl"))
+    message = await press(screen, act("pause_crawl"))
 
-    assert "too old" in said
+    assert "too old" in message
     assert console.frontier.stats(console.stores.clock.now()).paused is None
 
 

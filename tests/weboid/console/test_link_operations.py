@@ -17,14 +17,14 @@ OTHER = "https://www.viaduct.org/"
 
 @pytest.fixture
 def client(console: ServedConsole) -> Iterator[httpx.Client]:
-    """A browser of a curator."""
+    """Yield an HTTP client with an operator's session."""
     with api_client(console.address, console.sessions["operator"]) as it:
         yield it
 
 
 @pytest.fixture
 def registry_builder(console: ServedConsole) -> RegistryBuilder:
-    """The registry of the collection, with one page more."""
+    """Return the builder of the collection's registry, with one page more."""
     registry_builder = RegistryBuilder(console.stores.registry.store())
     registry_builder.page(3, "Viaduct", URL, OTHER)
     return registry_builder
@@ -35,17 +35,17 @@ def test_links_are_listed_by_state_host_pattern_and_page(
 ) -> None:
     """In parts, each once; an unknown page is 404."""
     registry_builder.state(OTHER, LinkState.ALIVE)
-    found: list[str] = []
+    urls: list[str] = []
     cursor: str | None = ""
     while cursor is not None:
         part = client.get("/links", params={"limit": 10, "cursor": cursor}).json()
-        found += [each["url"] for each in part["links"]]
+        urls += [each["url"] for each in part["links"]]
         cursor = part["next"]
     of_host = client.get("/links", params={"host": "museum.example", "state": "dead"}).json()["links"]
     by_pattern = client.get("/links", params={"pattern": "*.viaduct.org", "wiki": WIKI}).json()["links"]
     page = client.get("/links/page", params={"wiki": WIKI, "title": "Viaduct"}).json()
 
-    assert len(found) == len(set(found)) > 36
+    assert len(urls) == len(set(urls)) > 36
     assert {(each["state"], each["url"].split("/")[2]) for each in of_host} == {("dead", "museum.example")}
     assert [each["pages"][0]["title"] for each in by_pattern] == ["Viaduct", "Viaduct"]
     assert {each["url"]: each["state"] for each in page["links"]}[OTHER] == "alive"

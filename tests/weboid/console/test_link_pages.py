@@ -41,8 +41,8 @@ def test_links_by_state_are_drawn_over_time(console: ServedConsole) -> None:
 
 def test_a_link_has_its_history(console: ServedConsole) -> None:
     """Runs of equal results, copies elsewhere, reports, replacement and citing pages."""
-    found = console.get("/links", q=DEAD).text
-    number = found.partition("/console/links/")[2].partition('"')[0]
+    listing = console.get("/links", q=DEAD).text
+    number = listing.partition("/console/links/")[2].partition('"')[0]
 
     text = console.get(f"/links/{number}").text
 
@@ -56,8 +56,8 @@ def test_a_link_has_its_history(console: ServedConsole) -> None:
 
 def test_a_pages_links_are_listed_with_their_states(console: ServedConsole) -> None:
     """From the page that cites them; an unknown page or wiki is none."""
-    found = console.get("/links", q=DEAD).text
-    number = found.partition("/console/links/")[2].partition('"')[0]
+    listing = console.get("/links", q=DEAD).text
+    number = listing.partition("/console/links/")[2].partition('"')[0]
     way = "/console/links/page?wiki=dewiki%40WMF&amp;title=Foo+bar"
     text = console.get("/links/page", wiki=WIKI, title="Foo bar").text
 

@@ -67,18 +67,18 @@ class HostileProvider:
     codes: list[str] = field(default_factory=list)  # that were sent to it
 
     def answer(self, path: str, form: dict[str, str]) -> bytes:
-        """What it says at a path."""
+        """Return the response body for a path."""
         if path == "/keys":
             return json.dumps({"keys": [RSA_KEY.as_dict(private=False)]}).encode()
         if path == "/token":
             self.codes.append(form["code"])
             return self.body if self.body is not None else json.dumps({"id_token": self.token()}).encode()
         known = {"authorization_endpoint": "/auth", "token_endpoint": "/token", "jwks_uri": "/keys"}
-        found = {key: self.issuer + value for key, value in known.items()}
-        return json.dumps({"issuer": self.issuer, **found, **self.metadata}).encode()
+        endpoints = {key: self.issuer + value for key, value in known.items()}
+        return json.dumps({"issuer": self.issuer, **endpoints, **self.metadata}).encode()
 
     def token(self) -> str:
-        """The signed claims."""
+        """Return the claims as a token, signed as its header says."""
         if self.header["alg"] == "none":
             signed = jwt.encode({"alg": "RS256"}, self.claims, RSA_KEY)
             return f"eyJhbGciOiJub25lIn0.{signed.split('.')[1]}."
@@ -92,7 +92,7 @@ class HostileProvider:
 
 @pytest.fixture(scope="module")
 def origin() -> Iterator[tuple[str, list[HostileProvider]]]:
-    """A server, and the provider that answers there."""
+    """Serve a provider; yield the origin and a list with the current provider."""
     current = [HostileProvider()]
 
     class Handler(BaseHTTPRequestHandler):
@@ -108,7 +108,7 @@ def origin() -> Iterator[tuple[str, list[HostileProvider]]]:
             self.do_GET()
 
         def log_message(self, *_: object) -> None:
-            """Nothing."""
+            """Write no log."""
 
     with LoopbackServer(Handler) as server:
         yield server.origin, current
@@ -116,22 +116,22 @@ def origin() -> Iterator[tuple[str, list[HostileProvider]]]:
 
 @pytest.fixture
 def hostile(origin: tuple[str, list[HostileProvider]]) -> HostileProvider:
-    """The provider, honest so far."""
+    """Install a provider that answers honestly until a test changes it, and return it."""
     origin[1][0] = HostileProvider(origin[0])
     return origin[1][0]
 
 
 def sign_in(hostile: HostileProvider, *, query: dict[str, str] | None = None, **claims: Any) -> str:
-    """Sign in; the name, or the error."""
+    """Sign in and return the name; a refusal raises."""
     settings = ProviderSettings(hostile.issuer, "weboid", default_role="reader")
     provider = IdentityProvider(settings, CALLBACK, SystemClock())
     address, cookie = provider.begin()
-    asked = _query(address)
+    fields = _query(address)
     now = int(time.time())
-    honest = {"iss": hostile.issuer, "aud": "weboid", "sub": "1", "iat": now, "exp": now + 60, "nonce": asked["nonce"]}
+    honest = {"iss": hostile.issuer, "aud": "weboid", "sub": "1", "iat": now, "exp": now + 60, "nonce": fields["nonce"]}
     merged = {**honest, "name": "Eve", **claims}
     hostile.claims = {key: value for key, value in merged.items() if value is not None}
-    return provider.complete({"state": asked["state"], "code": "c", **(query or {})}, cookie)[1]
+    return provider.complete({"state": fields["state"], "code": "c", **(query or {})}, cookie)[1]
 
 
 def test_an_honest_answer_is_accepted(hostile: HostileProvider) -> None:
@@ -191,7 +191,7 @@ def test_the_answer_of_another_provider_is_refused_before_its_code_is_sent(hosti
 
 
 def test_an_answer_for_another_browser_is_refused(hostile: HostileProvider) -> None:
-    """Who is sent a link with somebody's code and state is not signed in as somebody."""
+    """A link with another person's code and state does not sign in as that person."""
     settings = ProviderSettings(hostile.issuer, "weboid", default_role="reader")
     provider = IdentityProvider(settings, CALLBACK, SystemClock())
     state = _query(provider.begin()[0])["state"]
@@ -236,12 +236,12 @@ def test_nobody_without_a_role_comes_in(hostile: HostileProvider, groups: Any) -
     settings = ProviderSettings(hostile.issuer, "weboid", roles={"editors": "curator"})
     provider = IdentityProvider(settings, CALLBACK, SystemClock())
     address, cookie = provider.begin()
-    asked, now = _query(address), int(time.time())
-    about = {"iss": hostile.issuer, "aud": "weboid", "sub": "1", "iat": now, "exp": now + 60, "nonce": asked["nonce"]}
+    fields, now = _query(address), int(time.time())
+    about = {"iss": hostile.issuer, "aud": "weboid", "sub": "1", "iat": now, "exp": now + 60, "nonce": fields["nonce"]}
     hostile.claims = {**about, "groups": ["others", 7, None], "name": "Eve"}
 
     with pytest.raises(ProviderRefusalError, match="no role"):
-        provider.complete({"state": asked["state"], "code": "c"}, cookie)
+        provider.complete({"state": fields["state"], "code": "c"}, cookie)
 
 
 @pytest.mark.parametrize(
@@ -279,10 +279,10 @@ def test_the_console_signs_in_by_it(tmp_path: Path, hostile: HostileProvider) ->
         def enter(*groups: str) -> tuple[int, str]:
             with httpx.Client(base_url=origin, verify=False, timeout=120) as client:
                 assert 'href="/oidc/begin"' in client.get("/sign-in").text
-                asked, now = _query(client.get("/oidc/begin").headers["location"]), int(time.time())
-                about = {"aud": asked["client_id"], "nonce": asked["nonce"], "iat": now, "exp": now + 60}
+                fields, now = _query(client.get("/oidc/begin").headers["location"]), int(time.time())
+                about = {"aud": fields["client_id"], "nonce": fields["nonce"], "iat": now, "exp": now + 60}
                 hostile.claims = {**about, "iss": hostile.issuer, "sub": "1", "name": "Eve", "groups": groups}
-                answer = client.get("/oidc/callback", params={"state": asked["state"], "code": "c"})
+                answer = client.get("/oidc/callback", params={"state": fields["state"], "code": "c"})
                 return answer.status_code, client.get("/console").text if answer.status_code == 200 else answer.text
 
         admin, reader, nobody = enter("a", "b"), enter("b"), enter()

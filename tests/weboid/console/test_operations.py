@@ -24,7 +24,7 @@ DONE, DEAD = "https://site.example/done", "https://site.example/dead"
 
 @pytest.fixture
 def context(tmp_path: Path) -> Iterator[OperationContext]:
-    """An administrator at a collection whose queue has a done and a dead page."""
+    """Yield the context of an administrator on a collection whose queue has a done and a dead page."""
     layout = Layout(tmp_path / "collection")
     layout.frontier_db.parent.mkdir(parents=True)
     clock = SystemClock()

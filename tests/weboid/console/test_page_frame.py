@@ -62,7 +62,7 @@ for (const each of document.querySelectorAll('.url, td, td *'))
 
 
 def addresses(console: ServedConsole) -> dict[str, str]:
-    """The paths of all pages by name."""
+    """Return the paths of all pages by name."""
     newest, older, _ = console.page_ids(STORY)
     link = console.get("/links", q=DEAD).text.partition("/console/links/")[2].partition('"')[0]
     return {name: path.format(newest=newest, older=older, link=link) for name, path in PAGES.items()}
@@ -75,18 +75,18 @@ async def test_axe_finds_nothing_on_any_page(
 ) -> None:
     """Names, contrast, landmarks; nothing is wider than the window; no markup of the web runs."""
     console.role = "admin"
-    found = {}
+    findings = {}
     for name, path in addresses(console).items():
         await console.show(screen, f"/de/console{path}" if dark else path, size=size, dark=dark)
-        found[name] = await screen.findings()
+        findings[name] = await screen.findings()
         if await screen.value("!!document.querySelector('.said.bad')"):
-            found[name].append("not found")
+            findings[name].append("not found")
         if await screen.value("document.documentElement.scrollWidth > innerWidth"):
-            found[name].append("wider than the window")
+            findings[name].append("wider than the window")
         if await screen.value("'pwned' in window"):
-            found[name].append("markup of a page ran")
+            findings[name].append("markup of a page ran")
 
-    assert {name: each for name, each in found.items() if each} == {}
+    assert {name: each for name, each in findings.items() if each} == {}
 
 
 @IN_BROWSER
@@ -151,10 +151,10 @@ async def test_workers_are_shown_live_only_when_asked(console: ServedConsole, sc
     await console.show(screen, "/crawl")
     asked_before = console.frontier.notes("live-viewer", now=console.stores.clock.now())
     await console.show(screen, "/crawl?live=1")
-    asked = console.frontier.notes("live-viewer", now=console.stores.clock.now())
+    notes = console.frontier.notes("live-viewer", now=console.stores.clock.now())
 
     assert asked_before == {}
-    assert list(asked) == [""]
+    assert list(notes) == [""]
     assert await screen.value("document.querySelectorAll('.workers .card').length") == 3
 
 
@@ -189,7 +189,7 @@ def test_a_page_is_for_its_role_and_higher_ones(path: str, role: str, console: S
     ("path", "resource"), [("/crawl/queue", "/queue"), ("/rules", "/policy"), ("/bot", "/bot"), ("/audit", "/audit")]
 )
 def test_pages_and_api_give_each_role_the_same(path: str, resource: str, console: ServedConsole) -> None:
-    """What a page does not show, no resource tells."""
+    """A page and its API resource answer each role with the same status."""
     for console.role in ROLES:
         with api_client(console.address, console.sessions[console.role]) as client:
             assert client.get(resource).status_code == console.get(path).status_code, console.role

@@ -49,19 +49,19 @@ class ServedAccounts:
     layout: Layout
 
     def client(self, **headers: str) -> httpx.Client:
-        """A browser that is not signed in."""
+        """Return an HTTP client that is not signed in."""
         headers = {"Origin": self.origin, **headers}
         return httpx.Client(base_url=self.origin, headers=headers, timeout=120, verify=False, event_hooks=CHECKED)
 
     def signed_in(self, role: str) -> httpx.Client:
-        """A browser with a session of that role."""
+        """Return an HTTP client with a session of that role."""
         client = self.client()
         secret = self.accounts.use_link(self.accounts.make_link(role))
         client.cookies.set(COOKIE, secret, domain="127.0.0.1")
         return client
 
     def token(self, role: str, *scopes: str) -> httpx.Client:
-        """A program with a token of that role."""
+        """Return an HTTP client with a token of that role."""
         owner = SignedInUser(role, ConsoleRole(role))
         secret = self.accounts.add_token("t", owner, ConsoleRole(role), scopes=scopes)
         headers = {"Authorization": f"Bearer {secret}"}
@@ -70,7 +70,7 @@ class ServedAccounts:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedAccounts]:
-    """The console of a new collection."""
+    """Serve the console of a new collection."""
     layout = Layout(tmp_path_factory.mktemp("console") / "collection")
     layout.marker.parent.mkdir(parents=True)
     layout.frontier_db.parent.mkdir()
@@ -85,16 +85,16 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedAccounts]:
 
 @pytest.fixture
 def console(whole: ServedAccounts) -> Iterator[ServedAccounts]:
-    """The same, at the present."""
+    """Yield the same console; reset its clock afterwards."""
     yield whole
     whole.clock.seconds = 0
 
 
 def csrf_of(client: httpx.Client) -> str:
-    """The token of the session's forms."""
-    found = re.search(r'name="csrf" value="([0-9a-f]+)"', client.get("/console").text)
-    assert found
-    return found[1]
+    """Return the CSRF token of the session's forms."""
+    match = re.search(r'name="csrf" value="([0-9a-f]+)"', client.get("/console").text)
+    assert match
+    return match[1]
 
 
 def test_a_password_signs_in_and_sign_out_ends_the_session(console: ServedAccounts) -> None:
@@ -375,14 +375,14 @@ def test_a_form_is_refused_in_the_language_of_its_page(console: ServedAccounts) 
             for language in ("", "/de")
         )
 
-    for text, said in zip(
+    for text, message in zip(
         english, ("reason: Field required", "Name one URL", "at least 10 characters", "no token 7"), strict=True
     ):
-        assert said in text
-    for text, said in zip(
+        assert message in text
+    for text, message in zip(
         german, ("ist erforderlich", "einen Zustand an: dead", "mindestens 10 Zeichen", "kein Token 7"), strict=True
     ):
-        assert said in text
+        assert message in text
 
 
 def test_a_page_that_refreshes_itself_does_not_keep_the_session(console: ServedAccounts) -> None:

@@ -28,7 +28,7 @@ URL = "https://library.org/opening-hours"
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedConsole]:
-    """The console of a collection with a page."""
+    """Serve the console of a collection with a page."""
     builder = CollectionBuilder(tmp_path_factory.mktemp("tasks") / "collection")
     builder.layout.marker.write_text('version = 1\nname = "Example Library"\n')
     builder.page(URL, "<h1>Opening hours</h1>", title="Opening hours", text="Open on Sundays")
@@ -40,22 +40,22 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedConsole]:
 
 @pytest.fixture
 def client(served: ServedConsole) -> Iterator[httpx.Client]:
-    """A browser of an operator."""
+    """Yield an HTTP client with an operator's session."""
     with api_client(served.address, served.sessions["operator"]) as it:
         yield it
 
 
 def ended(client: httpx.Client, answer: httpx.Response) -> dict[str, Any]:
-    """The task at its end."""
+    """Assert that the task was accepted (202), wait until it is over and return it."""
     assert answer.status_code == 202, answer.text
-    found: dict[str, Any] = {}
+    task: dict[str, Any] = {}
 
     def is_over() -> bool:
-        found.update(client.get(answer.headers["location"].removeprefix("/api/v1")).json())
-        return found["state"] not in ("queued", "running", "stopping")
+        task.update(client.get(answer.headers["location"].removeprefix("/api/v1")).json())
+        return task["state"] not in ("queued", "running", "stopping")
 
     wait_until(is_over)
-    return found
+    return task
 
 
 def test_an_export_is_downloaded_and_imported(client: httpx.Client, served: ServedConsole, tmp_path: Path) -> None:

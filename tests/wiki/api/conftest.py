@@ -34,14 +34,13 @@ class PauseRecorder:
 
 @pytest.fixture(scope="module")
 def module_proxy(wiki: RunningWiki) -> Iterator[WikiProxy]:
-    """A proxy for the module's wiki."""
     with running_wiki_proxy(wiki.base) as running:
         yield running
 
 
 @pytest.fixture
 def proxy(module_proxy: WikiProxy) -> Iterator[WikiProxy]:
-    """The same proxy, in its initial state."""
+    """Yield the same proxy, in its initial state."""
     module_proxy.reset()
     yield module_proxy
     module_proxy.reset()
@@ -49,7 +48,7 @@ def proxy(module_proxy: WikiProxy) -> Iterator[WikiProxy]:
 
 @pytest.fixture
 def pauses() -> PauseRecorder:
-    """A record of waiting times."""
+    """Return a recorder of waiting times."""
     return PauseRecorder()
 
 
@@ -58,11 +57,11 @@ ApiAt = Callable[..., WikiApi]
 
 @pytest.fixture
 def api_at(pauses: PauseRecorder) -> ApiAt:
-    """A function that opens an API client that does not wait; the caller closes it."""
+    """Return a function that opens an API client that does not wait; the caller closes it."""
 
     def opened(address: str, account: WikiCredentials | None = None, **manners: float) -> WikiApi:
-        kept = ApiSettings(**{"gap_s": 0, **manners})  # type: ignore[arg-type]
+        settings = ApiSettings(**{"gap_s": 0, **manners})  # type: ignore[arg-type]
         route, timing = ServerRoute(_context()), ApiTiming(sleep=pauses)
-        return WikiApi(address, account, manners=kept, route=route, timing=timing)
+        return WikiApi(address, account, manners=settings, route=route, timing=timing)
 
     return opened

@@ -23,8 +23,8 @@ SITE = {"action": "query", "meta": "siteinfo"}
 async def test_an_answer_is_of_format_2_and_says_who_asked(proxy: WikiProxy, api_at: ApiAt) -> None:
     """JSON, utf8, gzip; the User-Agent names us; nothing else is told."""
     async with api_at(proxy.api) as api:
-        told = await api.get(**SITE)
-    assert told["query"]["general"]["wikiid"] == "my_wiki"
+        document = await api.get(**SITE)
+    assert document["query"]["general"]["wikiid"] == "my_wiki"
     (request,) = proxy.requests
     assert request.method == "GET"
     assert {"format": "json", "formatversion": "2", "maxlag": "5"}.items() <= request.params.items()
@@ -38,8 +38,8 @@ async def test_a_long_question_is_posted_and_says_that_it_writes_nothing(proxy: 
     """Servers limit the length of addresses; the second data centre takes what only reads."""
     titles = [f"A title that is not there {number}" for number in range(50)]
     async with api_at(proxy.api) as api:
-        told = await api.get(action="query", titles=titles)
-    assert len(told["query"]["pages"]) == 50
+        document = await api.get(action="query", titles=titles)
+    assert len(document["query"]["pages"]) == 50
     assert proxy.requests[0].method == "POST"
     assert proxy.requests[0].headers["promise-non-write-api-action"] == "true"
 
@@ -47,8 +47,8 @@ async def test_a_long_question_is_posted_and_says_that_it_writes_nothing(proxy: 
 async def test_values_with_bars_stay_whole(proxy: WikiProxy, api_at: ApiAt) -> None:
     """A list with a bar in one of its values is joined by U+001F, as the API allows."""
     async with api_at(proxy.api) as api:
-        told = await api.get(action="query", titles=["a|b", "Main Page"])
-    assert [page["title"] for page in told["query"]["pages"]] == ["a|b", "Main Page"]
+        document = await api.get(action="query", titles=["a|b", "Main Page"])
+    assert [page["title"] for page in document["query"]["pages"]] == ["a|b", "Main Page"]
 
 
 async def test_a_query_is_continued_to_its_end(proxy: WikiProxy, api_at: ApiAt) -> None:
@@ -139,8 +139,8 @@ async def test_a_bot_password_logs_in_once_and_each_question_makes_sure(
     """assert=user with every question, so that nothing is read or written as somebody else."""
     async with api_at(proxy.api, WikiCredentials(bot_name, BOT_SECRET)) as api:
         for _ in range(2):
-            told = await api.get(action="query", meta="userinfo")
-            assert told["query"]["userinfo"]["name"] == "Repairer"
+            document = await api.get(action="query", meta="userinfo")
+            assert document["query"]["userinfo"]["name"] == "Repairer"
         assert await api.has_right("apihighlimits")
     assert len(proxy.requests_with(action="login")) == 1
     assert all(each.params["assert"] == "user" for each in proxy.requests_with(meta="userinfo"))
@@ -152,16 +152,16 @@ async def test_an_older_form_of_bot_passwords_works(proxy: WikiProxy, api_at: Ap
     """The name of the account, and app@password."""
     user, _, app = bot_name.partition("@")
     async with api_at(proxy.api, WikiCredentials(user, f"{app}@{BOT_SECRET}")) as api:
-        told = await api.get(action="query", meta="userinfo")
-    assert told["query"]["userinfo"]["name"] == user
+        document = await api.get(action="query", meta="userinfo")
+    assert document["query"]["userinfo"]["name"] == user
 
 
 async def test_half_a_pair_of_surrogates_is_replaced(proxy: WikiProxy, api_at: ApiAt) -> None:
     """Nobody could write it into a database or on a terminal."""
     proxy.script = lambda _: ProxiedResponse(200, b'{"query": {"a": "x\\ud800y", "b": "\\ud83d\\ude00"}}')
     async with api_at(proxy.api) as api:
-        told = await api.get(**SITE)
-    assert told["query"] == {"a": "x?y", "b": "\N{GRINNING FACE}"}
+        document = await api.get(**SITE)
+    assert document["query"] == {"a": "x?y", "b": "\N{GRINNING FACE}"}
 
 
 async def test_who_is_logged_out_logs_in_again_once(proxy: WikiProxy, api_at: ApiAt, bot_name: str) -> None:
@@ -169,8 +169,8 @@ async def test_who_is_logged_out_logs_in_again_once(proxy: WikiProxy, api_at: Ap
     async with api_at(proxy.api, WikiCredentials(bot_name, BOT_SECRET)) as api:
         await api.get(**SITE)
         api._wire.forget()
-        told = await asyncio.gather(*(api.get(action="query", meta="userinfo") for _ in range(3)))
-        assert {each["query"]["userinfo"]["name"] for each in told} == {"Repairer"}
+        documents = await asyncio.gather(*(api.get(action="query", meta="userinfo") for _ in range(3)))
+        assert {each["query"]["userinfo"]["name"] for each in documents} == {"Repairer"}
         assert len(proxy.requests_with(action="login")) == 2
         api._wire.forget()
         assert (await api.post(action="edit", title="Logged out", text="x"))["edit"]["result"] == "Success"

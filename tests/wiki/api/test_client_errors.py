@@ -125,7 +125,7 @@ async def test_a_wiki_that_is_not_there_is_known_to_have_done_nothing(api_at: Ap
 
 
 @pytest.mark.parametrize(
-    ("answer", "error", "said"),
+    ("answer", "error", "message"),
     [
         (ProxiedResponse(401, PAGE, {"WWW-Authenticate": "Basic"}), LoggedOutError, "--basic-file"),
         (ProxiedResponse(403, PAGE), PermissionDeniedError, "refuses our requests"),
@@ -145,12 +145,12 @@ async def test_a_wiki_that_is_not_there_is_known_to_have_done_nothing(api_at: Ap
     ids=str,
 )
 async def test_what_does_not_pass_is_told_at_once(
-    proxy: WikiProxy, api_at: ApiAt, answer: ProxiedResponse, error: type[Exception], said: str
+    proxy: WikiProxy, api_at: ApiAt, answer: ProxiedResponse, error: type[Exception], message: str
 ) -> None:
     """One request, and an error that says what to do next; nothing of it moves a terminal's cursor."""
     proxy.canned = [answer]
     async with api_at(proxy.api) as api:
-        with pytest.raises(error, match=said) as raised:
+        with pytest.raises(error, match=message) as raised:
             await api.get(**SITE)
     assert len(proxy.requests) == 1
     assert "\x1b" not in str(raised.value)
@@ -173,7 +173,7 @@ async def test_secrets_do_not_follow_a_redirect_to_another_server(
 
 
 @pytest.mark.parametrize(
-    ("location", "said"),
+    ("location", "message"),
     [
         ("https://portal.example/login", "another site"),
         ("/login?next=x", "instead of answering"),
@@ -184,12 +184,12 @@ async def test_secrets_do_not_follow_a_redirect_to_another_server(
     ],
 )
 async def test_a_redirect_that_leads_astray_is_not_followed(
-    proxy: WikiProxy, api_at: ApiAt, location: str, said: str
+    proxy: WikiProxy, api_at: ApiAt, location: str, message: str
 ) -> None:
     """Portals, walls, circles and what is no web."""
     proxy.script = lambda _: ProxiedResponse(302, PAGE, {"Location": location})
     async with api_at(proxy.api, attempts=1) as api:
-        with pytest.raises(WikiAwayError, match=said):
+        with pytest.raises(WikiAwayError, match=message):
             await api.get(**SITE)
     assert {each.path for each in proxy.requests} == {"/api.php"}
 
@@ -208,14 +208,14 @@ async def test_too_many_logins_are_not_taken_for_a_wrong_password(
 ) -> None:
     """The wiki wants some peace, and then the same password may do."""
     name = make_bot(wiki, name="Hasty")
-    told: list[Exception] = []
-    while len(told) < 20 and not (told and isinstance(told[-1], ThrottledError)):
+    errors: list[Exception] = []
+    while len(errors) < 20 and not (errors and isinstance(errors[-1], ThrottledError)):
         async with api_at(proxy.api, WikiCredentials(name, "y" * 32)) as api:
             with pytest.raises((LoggedOutError, ThrottledError)) as raised:
                 await api.get(action="query", meta="siteinfo")
-            told.append(raised.value)
-    assert isinstance(told[-1], ThrottledError)
-    assert told[-1].retry_s == 300
+            errors.append(raised.value)
+    assert isinstance(errors[-1], ThrottledError)
+    assert errors[-1].retry_s == 300
 
 
 async def test_who_cannot_log_in_again_is_told(proxy: WikiProxy, api_at: ApiAt, bot_name: str) -> None:
@@ -237,8 +237,8 @@ async def test_a_bad_token_is_fetched_again_once(proxy: WikiProxy, api_at: ApiAt
     async with api_at(proxy.api, WikiCredentials(bot_name, BOT_SECRET)) as api:
         await api.token()
         api._tokens["csrf"] = "spoilt+\\"
-        told = await api.post(action="edit", title="A bad token", text="x")
-        assert told["edit"]["result"] == "Success"
+        document = await api.post(action="edit", title="A bad token", text="x")
+        assert document["edit"]["result"] == "Success"
         proxy.script = lambda request: (
             ProxiedResponse.api_error("badtoken") if request.params.get("action") == "edit" else None
         )

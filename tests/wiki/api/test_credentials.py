@@ -14,7 +14,7 @@ TOKEN = "eyJ0eXAiOiJKV1QiLCJhbGciOiJ.eyJhdWQiOiI2ZjZkNjE2ZTQ1.c2lnbmF0dXJlLXNpZ2
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A file that only its owner reads."""
+    """Return an empty file that only its owner can read."""
     path = tmp_path / "secret"
     path.touch(mode=0o600)
     return path

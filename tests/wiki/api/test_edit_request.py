@@ -37,11 +37,11 @@ from wiki.api.edit_request import (
 )
 async def test_what_concerns_one_page_is_told_of_that_page(code: str, reason: EditRefusal) -> None:
     """The next page may be tried."""
-    found = await edit_error(WikiApi("http://127.0.0.1:1/api.php"), code, "said so")
+    error = await edit_error(WikiApi("http://127.0.0.1:1/api.php"), code, "said so")
 
-    assert isinstance(found, PageRefusedError)
-    assert isinstance(found, PermanentError)
-    assert str(found).startswith(f"The page cannot be edited ({reason}): ")
+    assert isinstance(error, PageRefusedError)
+    assert isinstance(error, PermanentError)
+    assert str(error).startswith(f"The page cannot be edited ({reason}): ")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ async def test_what_concerns_one_page_is_told_of_that_page(code: str, reason: Ed
     ],
 )
 async def test_what_is_not_about_a_page_stops_or_starts_again(code: str, error: type[Exception]) -> None:
-    """What nobody knows stops everything: a bot that is refused asks people."""
+    """Unknown errors stop the bot: one that is refused needs a human decision."""
     assert isinstance(await edit_error(WikiApi("http://127.0.0.1:1/api.php"), code, "said so"), error)
 
 

@@ -68,7 +68,7 @@ class ScriptedStream:
         self.url = ""
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        """One connection."""
+        """Answer one connection."""
         self.ids.append(request.headers.get("Last-Event-ID"))
         if self.status != 200:
             return web.Response(status=self.status, headers={"Retry-After": "33"})
@@ -81,7 +81,7 @@ class ScriptedStream:
 
 @pytest.fixture
 async def stream() -> AsyncIterator[ScriptedStream]:
-    """It runs."""
+    """Yield a scripted stream while a server serves it."""
     stream = ScriptedStream()
     app = web.Application()
     app.router.add_get("/v2/stream/x", stream.answer)
@@ -95,17 +95,17 @@ async def stream() -> AsyncIterator[ScriptedStream]:
 
 
 async def _listened(stream: ScriptedStream, pauses: PauseRecorder, count: int, **more: Any) -> list[StreamNotice]:
-    found = []
+    notices = []
     async with ApiTransport(user_agent="test") as wire:
         timing = ApiTiming(sleep=pauses)
         async with aclosing(
             listen_to_stream(wire, stream.url, watched=lambda: {"dewiki"}, timing=timing, **more)
         ) as telling:
-            async for told in telling:
-                found.append(told)
-                if len(found) == count:
+            async for notice in telling:
+                notices.append(notice)
+                if len(notices) == count:
                     break
-    return found
+    return notices
 
 
 async def test_a_stream_is_resumed_where_it_broke_off(stream: ScriptedStream, pauses: PauseRecorder) -> None:
@@ -118,8 +118,8 @@ async def test_a_stream_is_resumed_where_it_broke_off(stream: ScriptedStream, pa
         [b": beat\n\n", whole[:30], whole[30:], _event(canary, 14), b"id: x\ndata: {nonsense\n\n"],
         [_event({**RECENT, "type": "categorize"}, 15), _event(LINKS, 16)],
     ]
-    found = await _listened(stream, pauses, 3, last_id="[kept]")
-    assert [(each.wiki, each.page_id) for each in found] == [("dewiki", 0)] * 2 + [("dewiki", 5)]
+    notices = await _listened(stream, pauses, 3, last_id="[kept]")
+    assert [(each.wiki, each.page_id) for each in notices] == [("dewiki", 0)] * 2 + [("dewiki", 5)]
     assert stream.ids[0] == "[kept]"
     assert "12" in (stream.ids[1] or "")
     assert stream.ids[2] == "x"
@@ -167,10 +167,10 @@ def test_a_stream_is_read_alike_however_it_is_cut(lines: list[tuple[str, str]], 
     expected = EventReader().feed(whole)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=8)))
     reader = EventReader()
-    found = []
+    events = []
     for start, stop in zip([0, *cuts], [*cuts, len(whole)], strict=True):
-        found.extend(reader.feed(whole[start:stop]))
-    assert found == expected
+        events.extend(reader.feed(whole[start:stop]))
+    assert events == expected
     assert expected[-1].data.endswith("last")
 
 
@@ -196,17 +196,17 @@ def test_any_event_tells_something_or_nothing(odd: dict[str, Any]) -> None:
     """Nothing in it raises."""
     for document in ({**RECENT, **odd}, {**LINKS, **odd}, odd):
         data = json.dumps(document)
-        found = parse_event(EventReader().feed(f"data: {data}\n\n".encode())[0], {"dewiki"})
-        assert found is None or isinstance(found, StreamNotice)
+        notice = parse_event(EventReader().feed(f"data: {data}\n\n".encode())[0], {"dewiki"})
+        assert notice is None or isinstance(notice, StreamNotice)
 
 
 @pytest.mark.slow
 async def test_a_real_wiki_rings() -> None:
     """$wgRCFeeds as an operator sets it: an edit, a move with its target, a deletion."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as heard:
-        heard.bind(("127.0.0.1", 0))
-        heard.settimeout(120)
-        port = heard.getsockname()[1]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(("127.0.0.1", 0))
+        receiver.settimeout(120)
+        port = receiver.getsockname()[1]
         feed = (
             f"$wgRCFeeds['weboid'] = [ 'uri' => 'udp://127.0.0.1:{port}', "
             "'formatter' => 'JSONRCFeedFormatter', 'omit_bots' => false ];"
@@ -216,5 +216,5 @@ async def test_a_real_wiki_rings() -> None:
             writer.write("Rung Ü", "x")
             writer.move("Rung Ü", "Rung twice")
             writer.delete("Rung twice")
-            told = [json.loads(await asyncio.to_thread(heard.recv, 65_536)) for _ in range(3)]
-    assert {parse_datagram(json.dumps(each).encode()) for each in told} == {"my_wiki"}
+            changes = [json.loads(await asyncio.to_thread(receiver.recv, 65_536)) for _ in range(3)]
+    assert {parse_datagram(json.dumps(each).encode()) for each in changes} == {"my_wiki"}

@@ -26,14 +26,13 @@ PAGE = f"A fact.<ref>{{{{cite web|url={URL}|title=A|access-date=2025-03-11}}}}</
 
 @pytest.fixture(scope="module", params=OTHERS, ids=str)
 def version(request: pytest.FixtureRequest) -> MediaWikiVersion:
-    """Each of the versions."""
-    found: MediaWikiVersion = request.param
-    return found
+    version: MediaWikiVersion = request.param
+    return version
 
 
 @pytest.fixture(scope="module")
 def wiki(version: MediaWikiVersion) -> Iterator[RunningWiki]:
-    """A wiki of that version, for all tests of this module."""
+    """Yield a wiki of that version, for all tests of this module."""
     with running_wiki(server="self", version=version) as running:
         yield running
 
@@ -45,13 +44,13 @@ async def test_a_wiki_is_known_and_logged_in_to(
     page_id, _ = writer.write("Whole", "x [[Category:Odd]] {{Odd}}")
     async with api_at(wiki.api(), WikiCredentials(bot_name, BOT_SECRET)) as api:
         facts = await read_site_facts(api)
-        told = await api.get(action="query", meta="userinfo")
+        document = await api.get(action="query", meta="userinfo")
         assert await api.has_right("apihighlimits")
         (page,) = await read_pages(api, page_ids=[page_id], with_categories=True, with_templates=True)
     assert page.text == "x [[Category:Odd]] {{Odd}}"
     assert (page.categories, page.templates) == (("Category:Odd",), ("Template:Odd",))
     assert ".".join(map(str, facts.version[:2])) == version.number
-    assert told["query"]["userinfo"]["name"] == BOT
+    assert document["query"]["userinfo"]["name"] == BOT
     assert facts.interwikis.urls([("doi", "10.1/x")])
 
 
@@ -92,7 +91,7 @@ def test_what_changes_is_followed(fed: FedRegistry, writer: WikiWriter) -> None:
 
 
 def test_a_sweep_reads_every_page(writer: WikiWriter, request: pytest.FixtureRequest) -> None:
-    """What was written before anybody watched is found, too."""
+    """Pages that were written before the feed began are found, too."""
     numbers = [writer.write(f"Swept {n}", f"https://swept.net/{n}")[0] for n in range(3)]
     fed: FedRegistry = request.getfixturevalue("fed")
     fed.rounds()

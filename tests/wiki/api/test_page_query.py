@@ -54,19 +54,19 @@ async def test_a_page_is_read_whole(proxy: WikiProxy, api_at: ApiAt, writer: Wik
         "[[wikipedia:Foo]] [[Category:Pg cat]] <nowiki>https://no.example/</nowiki>",
     )
     async with api_at(proxy.api) as api:
-        (found,) = await read_pages(api, page_ids=[page], **ALL)
+        (full_page,) = await read_pages(api, page_ids=[page], **ALL)
         (bare,) = await read_pages(api, titles=["pg_whole"])
-    assert (found.page_id, found.title, found.rev_id) == (page, "Pg whole", rev)
-    links = [re.sub("^https:(?=//example.org/)", "", each) for each in found.links]  # complete since MediaWiki 1.40
+    assert (full_page.page_id, full_page.title, full_page.rev_id) == (page, "Pg whole", rev)
+    links = [re.sub("^https:(?=//example.org/)", "", each) for each in full_page.links]  # complete since MediaWiki 1.40
     assert sorted(links) == ["//example.org/", "https://example.com/a?b=1&c=2", "https://example.com/t"]
-    assert sorted(found.interwiki_links) == [("doi", "10.1/x"), ("wikipedia", "Foo")]
-    assert found.categories == ("Category:Pg cat",)
-    assert found.templates == ("Template:Pg",)
-    assert found.text is not None
-    assert found.text.startswith("{{Pg}}")
-    assert found.touched is not None
-    assert (bare.page_id, bare.categories, bare.templates, bare.text) == (page, None, None, found.text)
-    assert bare.links == found.links
+    assert sorted(full_page.interwiki_links) == [("doi", "10.1/x"), ("wikipedia", "Foo")]
+    assert full_page.categories == ("Category:Pg cat",)
+    assert full_page.templates == ("Template:Pg",)
+    assert full_page.text is not None
+    assert full_page.text.startswith("{{Pg}}")
+    assert full_page.touched is not None
+    assert (bare.page_id, bare.categories, bare.templates, bare.text) == (page, None, None, full_page.text)
+    assert bare.links == full_page.links
 
 
 @slow
@@ -81,16 +81,16 @@ async def test_answers_come_in_the_order_of_the_question_one_each(
         *("Pg_order", "Pg redirect", "pg order", " "),
     ]
     async with api_at(proxy.api) as api:
-        found = await read_pages(api, titles=titles)
+        pages = await read_pages(api, titles=titles)
         by_id = await read_pages(api, page_ids=[999_999, 1, 999_999])
-    here = [each.page_id for each in found]
-    assert len(found) == len(titles)
+    here = [each.page_id for each in pages]
+    assert len(pages) == len(titles)
     assert here[0] == here[6] == here[8] > 0
-    assert [each.is_missing for each in found] == [bool(not each) for each in here]
+    assert [each.is_missing for each in pages] == [bool(not each) for each in here]
     assert [titles[place] for place, number in enumerate(here) if number] == [
         *("pg order", "Pg_order", "Pg redirect", "pg order")
     ]
-    assert (found[7].is_redirect, found[7].links) == (True, ("https://example.com/r",))
+    assert (pages[7].is_redirect, pages[7].links) == (True, ("https://example.com/r",))
     assert [(each.page_id, each.is_missing) for each in by_id] == [*((999_999, True), (1, False), (999_999, True))]
 
 
@@ -108,9 +108,9 @@ async def test_links_of_many_pages_are_whole_however_they_are_doled_out(
 
     proxy.override.update(ellimit="4", iwlimit="2", cllimit="3")
     async with api_at(proxy.api) as api:
-        found = await read_pages(api, page_ids=list(links), with_categories=True)
+        pages = await read_pages(api, page_ids=list(links), with_categories=True)
     assert len(proxy.requests) > 10
-    for each in found:
+    for each in pages:
         urls, number = links[each.page_id]
         assert sorted(each.links) == sorted(urls)
         assert each.categories is not None
@@ -124,8 +124,8 @@ async def test_fifty_pages_are_read_at_once(proxy: WikiProxy, api_at: ApiAt) -> 
     """With text the size of an answer is the limit."""
     async with api_at(proxy.api) as api:
         assert len(await read_pages(api, page_ids=list(range(1, 401)))) == 400
-    asked = {each.params["pageids"].count("|") + 1 for each in proxy.requests}
-    assert asked == {50}
+    batch_sizes = {each.params["pageids"].count("|") + 1 for each in proxy.requests}
+    assert batch_sizes == {50}
 
 
 @slow
@@ -135,14 +135,14 @@ async def test_a_page_of_two_megabytes_is_read(proxy: WikiProxy, api_at: ApiAt, 
     page, _ = writer.write("Pg large", text)
     small, _ = writer.write("Pg small", "small")
     async with api_at(proxy.api) as api:
-        (found,) = await read_pages(api, page_ids=[page])
-        assert found.text == text
-        assert found.links == ("https://example.com/end",)
+        (large_page,) = await read_pages(api, page_ids=[page])
+        assert large_page.text == text
+        assert large_page.links == ("https://example.com/end",)
     async with api_at(proxy.api, limit_bytes=1_000_000) as api:
         with pytest.raises(BodyTooLargeError):
             await read_pages(api, page_ids=[small, page])
-    asked = [each.params["pageids"] for each in proxy.requests]
-    assert asked[-3:] == [f"{small}|{page}", str(small), str(page)]
+    batches = [each.params["pageids"] for each in proxy.requests]
+    assert batches[-3:] == [f"{small}|{page}", str(small), str(page)]
 
 
 @slow
@@ -154,13 +154,13 @@ async def test_the_first_format_is_read_as_well(proxy: WikiProxy, api_at: ApiAt,
 
     proxy.override["formatversion"] = "1"
     async with api_at(proxy.api) as api:
-        found, gone = await read_pages(api, titles=["Pg format", "Pg no format"], **ALL)
+        redirect, gone = await read_pages(api, titles=["Pg format", "Pg no format"], **ALL)
         facts = await read_site_facts(api)
         again = await read_pages(api, page_ids=[page, 999_999])
-    assert (found.links, found.interwiki_links) == (("https://example.com/f",), (("wikipedia", "F"),))
-    assert found.text is not None
-    assert found.text.startswith("#RED")
-    assert (found.rev_id, found.is_redirect, found.is_missing) == (rev, True, False)
+    assert (redirect.links, redirect.interwiki_links) == (("https://example.com/f",), (("wikipedia", "F"),))
+    assert redirect.text is not None
+    assert redirect.text.startswith("#RED")
+    assert (redirect.rev_id, redirect.is_redirect, redirect.is_missing) == (rev, True, False)
     assert (gone.is_missing, gone.is_redirect) == (True, False)
     assert [each.is_missing for each in again] == [False, True]
     assert facts.namespaces[14].name == "Category"
@@ -225,17 +225,17 @@ async def test_names_that_the_wiki_does_not_have_are_told(proxy: WikiProxy, api_
 async def test_revisions_come_newest_first_with_what_is_known_of_them(
     wiki: RunningWiki, proxy: WikiProxy, api_at: ApiAt, writer: WikiWriter
 ) -> None:
-    """What is hidden is empty, and a hidden text is left out."""
+    """Hidden fields are empty, and hidden texts are omitted."""
     wiki.maintain("createAndPromote.php", "--force", "--custom-groups", "suppress", ADMIN)
     made = [writer.write("Pg history", f"text {number}") for number in range(4)]
     page = made[0][0]
     writer.act(action="revisiondelete", type="revision", ids=made[1][1], hide="content|comment|user")
     async with api_at(proxy.api) as api:
-        found = [each async for each in read_revisions(api, page)]
+        revisions = [each async for each in read_revisions(api, page)]
         assert [each async for each in read_revisions(api, 999_999)] == []
         texts = await read_texts(api, [rev for _, rev in made])
-    assert [each.rev_id for each in found] == [rev for _, rev in reversed(made)]
-    assert [each.user for each in found] == ["Admin", "Admin", "", "Admin"]
+    assert [each.rev_id for each in revisions] == [rev for _, rev in reversed(made)]
+    assert [each.user for each in revisions] == ["Admin", "Admin", "", "Admin"]
     assert sorted(texts.values()) == ["text 0", "text 2", "text 3"]
 
 
@@ -256,15 +256,15 @@ async def test_the_revision_that_brought_a_url_is_found_in_few_questions(
         (now,) = await read_pages(api, titles=["Pg came"])
         page = now.page_id
         proxy.requests.clear()
-        found = await first_revision_with(api, page, "https://example.com/came")
-        asked = len(proxy.requests)
+        revision = await first_revision_with(api, page, "https://example.com/came")
+        request_count = len(proxy.requests)
         first = await first_revision_with(api, page, "text")
         assert await first_revision_with(api, page, "https://example.com/never") is None
         assert await first_revision_with(api, 999_999, "https://example.com/came") is None
-    assert found is not None
-    assert found.moment.minute == 17
-    assert found.user == "Admin"
-    assert asked <= 4
+    assert revision is not None
+    assert revision.moment.minute == 17
+    assert revision.user == "Admin"
+    assert request_count <= 4
     assert first is not None
     assert first.moment.minute == 0
 

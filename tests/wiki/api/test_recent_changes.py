@@ -55,15 +55,15 @@ async def test_each_way_in_which_a_page_changes_is_told_once(
         writer.act(action="mergehistory", **{"from": "Chg source", "to": "Chg target"})
         batch = await changes_since(api, start)
         again = await changes_since(api, batch.cursor)
-    told = _of(batch)
+    changes = _of(batch)
     assert (
-        told[:4] == [("new", "Chg A", ""), ("edit", "Chg A", ""), ("new", "Chg B", ""), ("move", "Chg A", "Chg A2")]
-        or ("new", "Chg B", "") not in told
+        changes[:4] == [("new", "Chg A", ""), ("edit", "Chg A", ""), ("new", "Chg B", ""), ("move", "Chg A", "Chg A2")]
+        or ("new", "Chg B", "") not in changes
     )  # its row goes with the page when that is deleted
-    assert ("move", "Chg B", "Chg B2") in told
-    assert ("delete", "Chg B2", "") in told
-    assert ("restore", "Chg B2", "") in told
-    assert ("merge", "Chg source", "Chg target") in told
+    assert ("move", "Chg B", "Chg B2") in changes
+    assert ("delete", "Chg B2", "") in changes
+    assert ("restore", "Chg B2", "") in changes
+    assert ("merge", "Chg source", "Chg target") in changes
     ids = {each.kind: each.page_id for each in batch.changes if each.title != "Chg A"}
     assert (ids[ChangeKind.DELETE], ids[ChangeKind.RESTORE]) == (b, b)
     moved = {each.title: each.page_id for each in batch.changes if each.kind is ChangeKind.MOVE}
@@ -79,11 +79,11 @@ async def test_older_versions_leave_page_ids_out_of_the_log(
 ) -> None:
     """They are found by the title; a page that is gone keeps none."""
 
-    def transform(request: ProxiedRequest, told: dict[str, Any]) -> Any:
-        for row in told.get("query", {}).get("recentchanges", []):
+    def transform(request: ProxiedRequest, document: dict[str, Any]) -> Any:
+        for row in document.get("query", {}).get("recentchanges", []):
             if row.get("type") == "log":
                 row["pageid"] = 0
-        return told
+        return document
 
     proxy.transform = transform
     async with api_at(proxy.api) as api:
@@ -146,10 +146,10 @@ class ListedChanges:
         self.at_once = 3
 
     def __call__(self, request: ProxiedRequest) -> ProxiedResponse | None:
-        """The answer."""
-        told: dict[str, Any] = {"curtimestamp": f"{self.now:%Y-%m-%dT%H:%M:%SZ}", "query": {}}
+        """Return the API's response to the request."""
+        document: dict[str, Any] = {"curtimestamp": f"{self.now:%Y-%m-%dT%H:%M:%SZ}", "query": {}}
         if request.params.get("list") != "recentchanges":
-            return ProxiedResponse.of_json(told)
+            return ProxiedResponse.of_json(document)
         start = request.params.get("rcstart", "")
         rows = sorted(
             (row for row in self.rows if row["timestamp"] >= start), key=lambda row: (row["timestamp"], row["rcid"])
@@ -158,16 +158,16 @@ class ListedChanges:
             moment, _, number = further.partition("|")
             rows = [row for row in rows if (row["timestamp"], row["rcid"]) >= (moment, int(number))]
         some = rows[: min(self.at_once, int(request.params["rclimit"].replace("max", "500")))]
-        told["query"]["recentchanges"] = some
+        document["query"]["recentchanges"] = some
         if rest := rows[len(some) :]:
             place = f"{rest[0]['timestamp']}|{rest[0]['rcid']}"
-            told["continue"] = {"rccontinue": place, "continue": "-||"}
-        return ProxiedResponse.of_json(told)
+            document["continue"] = {"rccontinue": place, "continue": "-||"}
+        return ProxiedResponse.of_json(document)
 
 
 @pytest.fixture
 def listed(proxy: WikiProxy) -> ListedChanges:
-    """In the wiki's place."""
+    """Set a list of changes as the proxy's script, in the wiki's place; return the list."""
     listed = ListedChanges()
     proxy.script = listed
     return listed
@@ -176,7 +176,7 @@ def listed(proxy: WikiProxy) -> ListedChanges:
 @slow
 async def test_entries_that_appear_late_are_told_once(proxy: WikiProxy, api_at: ApiAt, listed: ListedChanges) -> None:
     """A transaction's entry has the moment when it began."""
-    told: list[int] = []
+    rc_ids: list[int] = []
     async with api_at(proxy.api) as api:
         cursor = ChangesCursor(NOW).text()
         for step in range(12):
@@ -186,8 +186,8 @@ async def test_entries_that_appear_late_are_told_once(proxy: WikiProxy, api_at: 
                 listed.rows.append(_row((step - 5) * 2 + 2, listed.now - timedelta(seconds=50)))
             batch = await changes_since(api, cursor)
             cursor = batch.cursor
-            told.extend(each.rc_id for each in batch.changes)
-    assert sorted(told) == sorted(row["rcid"] for row in listed.rows)
+            rc_ids.extend(each.rc_id for each in batch.changes)
+    assert sorted(rc_ids) == sorted(row["rcid"] for row in listed.rows)
     assert len(ChangesCursor.parse(cursor).seen) <= len(listed.rows)
 
 
@@ -197,7 +197,7 @@ async def test_a_long_list_comes_in_parts_each_entry_once(
 ) -> None:
     """Even when all of it has one moment; the cursor in between survives as text."""
     listed.rows = [_row(number, NOW - timedelta(hours=number // 40)) for number in range(1, 81)]
-    told: list[int] = []
+    rc_ids: list[int] = []
     parts = 0
     async with api_at(proxy.api) as api:
         cursor = ChangesCursor(NOW - timedelta(hours=3)).text()
@@ -205,11 +205,11 @@ async def test_a_long_list_comes_in_parts_each_entry_once(
         while not is_end:
             batch = await changes_since(api, cursor, most=10)
             cursor, is_end = batch.cursor, batch.is_end
-            told.extend(each.rc_id for each in batch.changes)
+            rc_ids.extend(each.rc_id for each in batch.changes)
             parts += 1
             assert parts < 30
         assert (await changes_since(api, cursor)).changes == ()
-    assert sorted(told) == list(range(1, 81))
+    assert sorted(rc_ids) == list(range(1, 81))
     assert parts > 3
 
 
@@ -217,7 +217,7 @@ async def test_a_long_list_comes_in_parts_each_entry_once(
 async def test_a_clock_that_goes_back_loses_nothing_and_repeats_nothing(
     proxy: WikiProxy, api_at: ApiAt, listed: ListedChanges
 ) -> None:
-    """What is new is then older than what is known; its number tells them apart."""
+    """New entries are then older than known ones; their numbers distinguish them."""
     listed.rows = [_row(number, NOW - timedelta(minutes=30 - number)) for number in range(1, 29)]
     async with api_at(proxy.api) as api:
         first = await changes_since(api, ChangesCursor(NOW - timedelta(hours=1)).text())
@@ -330,8 +330,8 @@ def test_entries_of_the_log_are_told_apart(log: str, kind: ChangeKind) -> None:
     type_, _, action = log.partition("/")
     row = _row(1, NOW, type="log", logtype=type_, logaction=action)
     row["logparams"] = {"target_ns": 4, "target_title": "T", "dest_title": "D"}
-    found = parse_change(row)
-    assert (found.kind, found.target_title, found.target_namespace) == (kind, "T", 4)
+    change = parse_change(row)
+    assert (change.kind, change.target_title, change.target_namespace) == (kind, "T", 4)
 
 
 @given(
@@ -342,11 +342,11 @@ def test_entries_of_the_log_are_told_apart(log: str, kind: ChangeKind) -> None:
 def test_any_row_is_a_change_or_an_error(row: dict[str, Any]) -> None:
     """Whatever stands in it."""
     try:
-        found = parse_change({**_row(1, NOW), **row})
+        change = parse_change({**_row(1, NOW), **row})
     except WikiAwayError:
         return
-    assert isinstance(found.title, str)
-    assert isinstance(found.page_id, int)
+    assert isinstance(change.title, str)
+    assert isinstance(change.page_id, int)
 
 
 def test_the_overlap_is_longer_than_a_lagging_replica() -> None:

@@ -27,7 +27,7 @@ $wgReadOnly = getenv( 'WIKI_READ_ONLY' ) ?: false;
 
 @pytest.fixture(scope="module")
 def private_wiki() -> Iterator[RunningWiki]:
-    """A wiki that nobody reads without an account."""
+    """Yield a wiki that cannot be read without an account."""
     with running_wiki(server="self", settings=PRIVATE) as running:
         yield running
 
@@ -69,9 +69,9 @@ async def test_what_other_wikis_say_is_understood(
 ) -> None:
     """Versions 1.35 to 1.45, relative servers, odd paths."""
 
-    def transform(request: ProxiedRequest, told: dict[str, Any]) -> Any:
-        told["query"]["general"].update(general)
-        return told
+    def transform(request: ProxiedRequest, document: dict[str, Any]) -> Any:
+        document["query"]["general"].update(general)
+        return document
 
     proxy.transform = transform
     async with api_at(proxy.api) as api:
@@ -129,13 +129,13 @@ PAGES: list[tuple[str, Callable[[ProxiedRequest], ProxiedResponse | None]]] = [
 
 
 @slow
-@pytest.mark.parametrize(("said", "script"), PAGES, ids=["404", "blog", "basic", "elsewhere"])
+@pytest.mark.parametrize(("message", "script"), PAGES, ids=["404", "blog", "basic", "elsewhere"])
 async def test_where_no_api_is_found_it_is_told_what_was_tried(
-    proxy: WikiProxy, api_at: ApiAt, said: str, script: Callable[[ProxiedRequest], ProxiedResponse | None]
+    proxy: WikiProxy, api_at: ApiAt, message: str, script: Callable[[ProxiedRequest], ProxiedResponse | None]
 ) -> None:
     """And what may help; nobody else's server is asked."""
     proxy.script = script
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         await find_api(proxy.base, lambda at: api_at(at, attempts=1))
     assert len(proxy.requests) < 12
 
@@ -177,10 +177,10 @@ def test_candidates_are_never_on_somebody_elses_domain() -> None:
         '<link rel="EditURI" href="//evil.example/w/api.php?action=rsd">'
         '<link rel="stylesheet" href="/mw/load.php?x"><link rel="search" href="https://w.a.org/o/opensearch_desc.php">'
     )
-    found = api_candidates("https://www.a.org/deep/er/page", page)
-    assert found[:2] == ["https://www.a.org/mw/api.php", "https://w.a.org/o/api.php"]
-    assert "https://www.a.org/deep/api.php" in found
-    assert not [each for each in found if "evil" in each]
+    candidates = api_candidates("https://www.a.org/deep/er/page", page)
+    assert candidates[:2] == ["https://www.a.org/mw/api.php", "https://w.a.org/o/api.php"]
+    assert "https://www.a.org/deep/api.php" in candidates
+    assert not [each for each in candidates if "evil" in each]
 
 
 @given(st.text(max_size=300))

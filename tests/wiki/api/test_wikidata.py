@@ -23,7 +23,7 @@ KINDS = st.sampled_from(["value", "somevalue", "novalue"])
 
 @pytest.fixture
 def items() -> Iterator[RepositoryServer]:
-    """A repository of a few items."""
+    """Yield a repository of a few items."""
     with repository() as made:
         made.put("Q1", statement("P31", "Q5"))
         made.put("Q2", statement("P31", "Q6"), statement("P213", "0000 0001"))
@@ -34,26 +34,26 @@ def items() -> Iterator[RepositoryServer]:
 
 @given(st.lists(st.tuples(PROPERTIES, VALUES, RANKS, KINDS), max_size=8))
 @settings(max_examples=examples(30))
-def test_an_item_says_what_its_statements_say_that_hold(said: list[tuple[str, Any, str, str]]) -> None:
+def test_an_item_says_what_its_statements_say_that_hold(statements: list[tuple[str, Any, str, str]]) -> None:
     """Deprecated ones do not; an unknown value, none, or a quantity counts for the property alone."""
-    found = parse_claims(claims(*(statement(p, v, rank=r, snaktype=k) for p, v, r, k in said)))
-    holding = [(p, v, k) for p, v, r, k in said if r != "deprecated"]
-    plain = {each for each in found if "=" not in each}
+    entries = parse_claims(claims(*(statement(p, v, rank=r, snaktype=k) for p, v, r, k in statements)))
+    holding = [(p, v, k) for p, v, r, k in statements if r != "deprecated"]
+    plain = {each for each in entries if "=" not in each}
     assert plain == {p for p, _, _ in holding}
     valued = {f"{p}={v}" for p, v, k in holding if k == "value" and isinstance(v, str)}
     numbers = {each.replace("=Q", "=q") for each in valued if "=Q" in each}
-    assert found - plain == valued | numbers
+    assert entries - plain == valued | numbers
 
 
 async def test_every_item_is_told_of(items: RepositoryServer, api_at: ApiAt) -> None:
     """One that was merged says what the other does; one that is not there says nothing."""
     async with api_at(items.api) as api:
-        found = await read_statements(api, ["Q1", "Q2", "Q3", "Q4", "Q9"])
+        statements_by_item = await read_statements(api, ["Q1", "Q2", "Q3", "Q4", "Q9"])
     person = frozenset({"P31", "P31=Q5", "P31=q5"})
-    assert found["Q1"] == found["Q4"] == person
-    assert found["Q2"] == frozenset(["P31", "P31=Q6", "P31=q6", "P213", "P213=0000 0001"])
-    assert found["Q3"] == found["Q9"] == frozenset()
-    assert len(items.asked) == 1
+    assert statements_by_item["Q1"] == statements_by_item["Q4"] == person
+    assert statements_by_item["Q2"] == frozenset(["P31", "P31=Q6", "P31=q6", "P213", "P213=0000 0001"])
+    assert statements_by_item["Q3"] == statements_by_item["Q9"] == frozenset()
+    assert len(items.id_lists) == 1
 
 
 async def test_items_are_asked_for_fifty_at_a_time(items: RepositoryServer, api_at: ApiAt) -> None:
@@ -61,9 +61,9 @@ async def test_items_are_asked_for_fifty_at_a_time(items: RepositoryServer, api_
     items.fits = 20
     numbers = [f"Q{number}" for number in range(10, 130)]
     async with api_at(items.api) as api:
-        found = await read_statements(api, [*numbers, *numbers])
-    assert found == dict.fromkeys(numbers, frozenset())
-    assert [each.count("|") + 1 for each in items.asked] == [50, 30, 10, 50, 30, 10, 20]
+        statements_by_item = await read_statements(api, [*numbers, *numbers])
+    assert statements_by_item == dict.fromkeys(numbers, frozenset())
+    assert [each.count("|") + 1 for each in items.id_lists] == [50, 30, 10, 50, 30, 10, 20]
 
 
 async def test_an_item_that_is_never_told_of_is_not_known(items: RepositoryServer, api_at: ApiAt) -> None:

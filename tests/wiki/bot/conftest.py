@@ -15,26 +15,26 @@ from tests.support.wiki_writer import WikiWriter, make_bot
 
 @pytest.fixture(scope="session")
 def wiki() -> Iterator[RunningWiki]:
-    """A wiki whose pages have names of their own in each test."""
+    """Yield a wiki for all tests; each test has its own page names."""
     with running_wiki(server="self") as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def writer(wiki: RunningWiki) -> WikiWriter:
-    """Its administrator, logged in."""
+    """Return the wiki's administrator, logged in."""
     return WikiWriter(wiki.api())
 
 
 @pytest.fixture(scope="session")
 def bot_name(wiki: RunningWiki) -> str:
-    """The login of the bot."""
+    """Return the login of the bot."""
     return make_bot(wiki)
 
 
 @pytest_asyncio.fixture
 async def harness(writer: WikiWriter, bot_name: str, tmp_path: Path) -> AsyncIterator[BotHarness]:
-    """A registry of its own for each test, on the shared wiki."""
+    """Yield a harness with a registry of its own for each test, on the shared wiki."""
     store = open_registry(Layout(tmp_path))
     harness = open_bot_harness(store, writer, bot_name)
     yield harness

@@ -58,8 +58,8 @@ async def test_a_short_address_is_held_to_its_link(
     archive_server: ArchiveServer, client: ArchiveClient, url: str, verdict: CopyVerdict
 ) -> None:
     """B07: what it is of is asked of its archive."""
-    told = f'{{"guid": "AB12-CD34", "url": "{A}", "capture_time": "2013-01-15T10:20:33Z"}}'
-    archive_server.put("https://api.perma.cc/v1/public/archives/AB12-CD34/", told)
+    record = f'{{"guid": "AB12-CD34", "url": "{A}", "capture_time": "2013-01-15T10:20:33Z"}}'
+    archive_server.put("https://api.perma.cc/v1/public/archives/AB12-CD34/", record)
 
     checker = CopyChecker(client, (), asks_others=True)
 

@@ -26,13 +26,13 @@ PAGE = f"A fact.<ref>{CITE}</ref>\n\nMore."
 
 @pytest.fixture(scope="module")
 def reader(wiki: RunningWiki) -> WikiWriter:
-    """Somebody who is no administrator."""
+    """Return a user who is not an administrator."""
     wiki.maintain("createAndPromote.php", "Reader", PASSWORD)
     return WikiWriter(wiki.api(), name="Reader", password=PASSWORD)
 
 
 async def mended(harness: BotHarness) -> tuple[str, BotEdit]:
-    """A page that the bot has mended, and its edit."""
+    """Have the bot repair a page; return the title and the edit."""
     title, _ = harness.page(PAGE, {URL: LinkState.DEAD})
     harness.give_copy(URL)
     await harness.run(title)
@@ -40,7 +40,7 @@ async def mended(harness: BotHarness) -> tuple[str, BotEdit]:
 
 
 def newest(harness: BotHarness, edit: BotEdit) -> BotEdit:
-    """The edit as the book has it now."""
+    """Return the edit as the registry has it now."""
     return next(each for each in harness.edits() if each.id == edit.id)
 
 
@@ -51,10 +51,10 @@ async def test_an_undone_edit_is_reported_and_never_repeated(harness: BotHarness
 
     tally, _ = await harness.run(title)
 
-    found = newest(harness, edit)
-    assert (found.state, found.undone_by) == (EditState.REVERTED, "Reader")
-    assert found.undone_rev == harness.revisions(title)[0]["revid"]
-    assert found.is_reported
+    latest_edit = newest(harness, edit)
+    assert (latest_edit.state, latest_edit.undone_by) == (EditState.REVERTED, "Reader")
+    assert latest_edit.undone_rev == harness.revisions(title)[0]["revid"]
+    assert latest_edit.is_reported
     assert (tally.undone, tally.did) == (1, {PageEditStatus.HELD: 1})
     with harness.store.reading() as rows:
         row = find_urls(rows, [URL])[URL]
@@ -66,7 +66,7 @@ async def test_an_undone_edit_is_reported_and_never_repeated(harness: BotHarness
 
 
 async def looked_at_again(harness: BotHarness) -> None:
-    """A day later the link was looked at: it is dead."""
+    """Advance the clock by a day, and set the link's state to dead, as after a check."""
     await harness.clock.sleep(timedelta(days=1).total_seconds())
     harness.turn(URL, LinkState.DEAD)
 
@@ -74,8 +74,8 @@ async def looked_at_again(harness: BotHarness) -> None:
 async def test_a_rollback_is_a_revert(harness: BotHarness) -> None:
     """Rolled back by an administrator: the same."""
     title, edit = await mended(harness)
-    told = harness.writer.ask(action="query", meta="tokens", type="rollback")
-    token = told["query"]["tokens"]["rollbacktoken"]
+    document = harness.writer.ask(action="query", meta="tokens", type="rollback")
+    token = document["query"]["tokens"]["rollbacktoken"]
     harness.writer.ask(action="rollback", title=title, user=BOT, token=token)
 
     tally, _ = await harness.run(title)
@@ -92,9 +92,9 @@ async def test_an_edit_taken_out_by_hand_is_a_revert(harness: BotHarness, reader
 
     await harness.run(title)
 
-    found = newest(harness, edit)
-    assert (found.state, found.undone_by) == (EditState.REVERTED, "Reader")
-    assert found.undone_rev == harness.revisions(title)[1]["revid"]
+    latest_edit = newest(harness, edit)
+    assert (latest_edit.state, latest_edit.undone_by) == (EditState.REVERTED, "Reader")
+    assert latest_edit.undone_rev == harness.revisions(title)[1]["revid"]
 
 
 async def test_a_part_taken_back_holds_that_part_alone(harness: BotHarness, reader: WikiWriter) -> None:
@@ -108,9 +108,9 @@ async def test_a_part_taken_back_holds_that_part_alone(harness: BotHarness, read
 
     await harness.run(title)
 
-    found = harness.edits()[-1]
-    assert found.state is EditState.REVERTED
-    assert [change.is_undone for change in found.changes] == [False, True]
+    latest_edit = harness.edits()[-1]
+    assert latest_edit.state is EditState.REVERTED
+    assert [change.is_undone for change in latest_edit.changes] == [False, True]
     assert harness.text(title).endswith(second)
     assert "archive-url" in harness.text(title)
 
@@ -139,11 +139,11 @@ async def test_the_rest_taken_back_later_is_not_repeated_either(
     for _ in range(2):  # the second run finds nothing new
         await harness.run(title)
 
-        found = newest(harness, edit)
-        assert (found.state, found.undone_by) == (EditState.REVERTED, "Reader")
-        assert found.undone_rev == last
+        latest_edit = newest(harness, edit)
+        assert (latest_edit.state, latest_edit.undone_by) == (EditState.REVERTED, "Reader")
+        assert latest_edit.undone_rev == last
         is_declined = is_right is False
-        assert [change.is_undone for change in found.changes] == [True, not is_declined]
+        assert [change.is_undone for change in latest_edit.changes] == [True, not is_declined]
         assert harness.text(title) == (f"{PAGE}\n{mended_second}" if is_declined else before)
     assert reported(harness, OTHER) is (is_right is not False)
 
@@ -152,8 +152,8 @@ def reported(harness: BotHarness, url: str) -> bool:
     """Return whether somebody has said that the link works."""
     with harness.store.reading() as rows:
         row = find_urls(rows, [url])[url]
-        asked = select(reports.c.url_id).where(reports.c.url_id == row.id)
-        return rows.execute(asked).first() is not None
+        query = select(reports.c.url_id).where(reports.c.url_id == row.id)
+        return rows.execute(query).first() is not None
 
 
 async def test_a_citation_that_goes_is_no_revert(harness: BotHarness, reader: WikiWriter) -> None:
@@ -200,7 +200,7 @@ async def test_vandalism_that_is_reverted_too_far_is_nobodys_objection(harness: 
 
 
 async def test_our_own_account_taking_back_needs_no_review(harness: BotHarness) -> None:
-    """Who runs the bot undid it with its account: settled at once, and not repeated."""
+    """The operator undid it with the bot's own account: it is settled at once, and not repeated."""
     title, edit = await mended(harness)
     own = WikiWriter(harness.writer.api, name=harness.login, password=BOT_SECRET)
     own.act(action="edit", title=title, undo=edit.rev)
@@ -221,8 +221,8 @@ async def test_a_revert_that_is_reverted_lets_the_edit_stand(harness: BotHarness
 
     await harness.look_back()
 
-    found = newest(harness, edit)
-    assert (found.state, found.changes[0].is_undone) == (EditState.MADE, False)
+    latest_edit = newest(harness, edit)
+    assert (latest_edit.state, latest_edit.changes[0].is_undone) == (EditState.MADE, False)
 
 
 async def test_a_declined_revert_is_repeated(harness: BotHarness, reader: WikiWriter) -> None:
@@ -239,8 +239,8 @@ async def test_a_declined_revert_is_repeated(harness: BotHarness, reader: WikiWr
     tally, _ = await harness.run(title)
 
     assert tally.did == {PageEditStatus.EDITED: 1}
-    found = newest(harness, edit)
-    assert (found.state, found.reviewed_by, found.note) == (EditState.DECLINED, "Owner", "it is dead")
+    latest_edit = newest(harness, edit)
+    assert (latest_edit.state, latest_edit.reviewed_by, latest_edit.note) == (EditState.DECLINED, "Owner", "it is dead")
 
 
 def decide(harness: BotHarness, edit: BotEdit, *, is_right: bool) -> None:

@@ -21,7 +21,7 @@ ME = "Repairer"
 
 
 def undone(text: str, *changes: EditChange) -> frozenset[int]:
-    """Places of the changes that the text has no more."""
+    """Return the indexes of the changes that were undone in the text."""
     citations = read_citations(text, rules_for("en"), today=MOMENT.date())
     return find_undone(changes, text, citations, {1: URL})
 
@@ -58,7 +58,7 @@ def test_of_two_citations_that_read_alike_one_may_be_undone() -> None:
 
 
 def test_a_tag_that_goes_is_undone_and_a_revival_that_goes_is() -> None:
-    """What each kind says is what must be there."""
+    """A tagged link must still have a tag, and a revived link must not be marked as dead."""
     tagged = EditChange(1, "tagged", BEFORE, BEFORE + " {{dead link|date=May 2026}}")
     revived = EditChange(1, "revived", AFTER, AFTER.replace("=dead", "=live"))
 
@@ -75,7 +75,7 @@ def test_a_tidied_form_is_nobodys_objection() -> None:
 
 
 def edit(rev: int = 11) -> BotEdit:
-    """An edit of ours."""
+    """Return a page edit of the bot that added an archive copy."""
     return BotEdit(
         1, 1, 7, EditKind.PAGE, "20261121-abcdef", 0, 10, rev, "d" * 40, EditState.MADE, None, "",
         "", None, False, None, "", (ARCHIVED,),
@@ -83,7 +83,6 @@ def edit(rev: int = 11) -> BotEdit:
 
 
 def revision(rev: int, user: str, *, sha1: str = "", comment: str = "", tags: tuple[str, ...] = ()) -> Revision:
-    """A revision."""
     return Revision(rev, MOMENT, user, comment, sha1 or f"{rev:040x}", tags)
 
 
@@ -107,17 +106,17 @@ def test_who_undid_an_edit_and_why(later: list[Revision], state: EditState) -> N
     """A revert is about us, unless it swept others' edits away with ours."""
     history = ((revision(11, ME), *later), frozenset({"base", "older"}))
 
-    found = judge_edit(edit(), frozenset({0}), later[-1], *history, me=ME)
+    judgement = judge_edit(edit(), frozenset({0}), later[-1], *history, me=ME)
 
-    assert found.state is state
-    assert found.by == later[-1]
+    assert judgement.state is state
+    assert judgement.by == later[-1]
 
 
 def test_a_history_that_tells_nothing_is_a_revert_of_nobody() -> None:
     """The edit is held all the same."""
-    found = judge_edit(edit(), frozenset({0}), None, me=ME)
+    judgement = judge_edit(edit(), frozenset({0}), None, me=ME)
 
-    assert (found.state, found.by) == (EditState.REVERTED, None)
+    assert (judgement.state, judgement.by) == (EditState.REVERTED, None)
     assert judge_edit(edit(), frozenset(), None, me=ME).state is EditState.MADE
 
 

@@ -64,7 +64,7 @@ async def test_each_page_gets_the_version_of_its_own_day(harness: BotHarness) ->
 
 
 async def test_a_second_run_has_nothing_to_do(harness: BotHarness) -> None:
-    """What is mended is not read again until the page or what is known of its links changes."""
+    """A repaired page is not read again until it changes or what is known of its links changes."""
     title, _ = harness.page(PAGE, {URL: LinkState.DEAD})
     harness.give_copy(URL)
     await harness.run()
@@ -94,11 +94,11 @@ async def test_a_dry_run_shows_and_writes_nothing(harness: BotHarness) -> None:
     title, _ = harness.page(PAGE, {URL: LinkState.DEAD})
     harness.give_copy(URL)
 
-    tally, told = await harness.run(is_dry=True)
+    tally, page_edits = await harness.run(is_dry=True)
 
     assert tally.did == {PageEditStatus.PROPOSED: 1}
-    assert isinstance(told[0], PageEditResult)
-    diff = told[0].diff()
+    assert isinstance(page_edits[0], PageEditResult)
+    diff = page_edits[0].diff()
     assert [line[0] for line in diff if not line.startswith(("---", "+++", "@@"))] == ["-", "+", " "]
     assert (len(harness.revisions(title)), harness.edits()) == (1, [])
 
@@ -124,8 +124,8 @@ async def test_switching_off_stops_a_run_at_the_next_batch(harness: BotHarness) 
 
 async def test_a_page_that_wants_no_bots_is_left_alone(harness: BotHarness) -> None:
     """{{bots}} and {{nobots}} are obeyed, and so is who is at work on a page."""
-    said = ["{{nobots}}", "{{bots|deny=Repairer}}", "{{bots|allow=none}}", "{{in use}}"]
-    titles = [harness.page(each + PAGE, {URL: LinkState.DEAD})[0] for each in said]
+    templates = ["{{nobots}}", "{{bots|deny=Repairer}}", "{{bots|allow=none}}", "{{in use}}"]
+    titles = [harness.page(each + PAGE, {URL: LinkState.DEAD})[0] for each in templates]
     harness.give_copy(URL)
 
     tally, _ = await harness.run()
@@ -225,7 +225,7 @@ def protect(harness: BotHarness, title: str) -> None:
 
 @pytest.fixture
 def blocked(harness: BotHarness) -> Iterator[None]:
-    """The bot is blocked for a test."""
+    """Block the bot for a test."""
     harness.writer.act(action="block", user=BOT, reason="edits wildly", expiry="infinite")
     yield
     harness.writer.act(action="unblock", user=BOT)
@@ -290,7 +290,7 @@ async def test_two_runs_never_edit_one_wiki(harness: BotHarness) -> None:
 
 
 async def test_an_edit_of_somebody_else_in_between_is_kept(harness: BotHarness) -> None:
-    """What was written between our reading and our saving stays, and the repair is in it."""
+    """Text that others save between the bot's reading and saving is kept, together with the repair."""
     title, _ = harness.page(PAGE, {URL: LinkState.DEAD})
     copy = harness.give_copy(URL)
     once = iter([True])
@@ -347,11 +347,11 @@ async def test_a_moved_page_is_still_mended(harness: BotHarness) -> None:
     harness.give_copy(URL)
     harness.writer.move(title, title + " moved", noredirect=1)
 
-    tally, told = await harness.run()
+    tally, page_edits = await harness.run()
 
     assert tally.did == {PageEditStatus.EDITED: 1}
-    assert isinstance(told[0], PageEditResult)
-    assert told[0].title == title + " moved"
+    assert isinstance(page_edits[0], PageEditResult)
+    assert page_edits[0].title == title + " moved"
 
 
 async def test_a_link_that_works_again_is_said_to(harness: BotHarness) -> None:
@@ -402,7 +402,7 @@ async def test_a_copy_that_is_not_shown_gives_way_to_the_next_best(harness: BotH
     await harness.run()
 
     assert second in harness.text(title)
-    assert harness.sights.asked[-1] == second
+    assert harness.sights.addresses[-1] == second
 
 
 async def test_a_copy_on_the_page_that_shows_nothing_is_replaced(harness: BotHarness) -> None:
@@ -421,7 +421,7 @@ async def test_a_copy_on_the_page_that_shows_nothing_is_replaced(harness: BotHar
 
 
 async def test_a_refusal_at_a_subscribers_page_tags_nothing(harness: BotHarness) -> None:
-    """What the page marks as taking a subscription is not called dead for a 403."""
+    """A link that the page marks as requiring a subscription is not called dead for a 403."""
     walled = PAGE.replace("|title=A", "|title=A|url-access=subscription")
     title, _ = harness.page(walled, {URL: LinkState.DEAD})
     harness.turn(URL, LinkState.DEAD, code=StatusCode.NO_ACCESS)
@@ -473,10 +473,10 @@ async def test_every_form_of_link_is_mended_once(harness: BotHarness) -> None:
     for url in links:
         harness.give_copy(url)
 
-    tally, told = await harness.run(title)
+    tally, page_edits = await harness.run(title)
     again, _ = await harness.run(title)
 
-    assert tally.did == {PageEditStatus.EDITED: 1}, told
+    assert tally.did == {PageEditStatus.EDITED: 1}, page_edits
     assert again.did == {PageEditStatus.NOTHING: 1}
     written = harness.text(title)
     assert [url for url in links if f"/20250310000000/{url}" not in written] == ["https://gone.example.org/infobox"]

@@ -37,26 +37,24 @@ def facts(
     *,
     quirks: tuple[QuirkFacts, ...] = (),
     reports: int = 0,
-    said: int | None = None,
+    report_day: int | None = None,
     checked: int | None = TODAY,
 ) -> UrlFacts:
-    """A URL in that state."""
     row = UrlRow(
         1, URL, "gone.example.org", 1, state, 18, None, 0, 0, checked, TODAY + 7, 3, TODAY - 60,
         TODAY, 0, None, None,
     )  # fmt: skip
-    until = None if said is None else said + VALID_DAYS - 1
+    until = None if report_day is None else report_day + VALID_DAYS - 1
     return UrlFacts(row, (), quirks, (), reports, until)
 
 
-def kept(stamp: str, service: str = "wayback", *, missed: int | None = None) -> StoredCopy:
-    """A copy that the registry keeps."""
+def stored_copy(stamp: str, service: str = "wayback", *, missed: int | None = None) -> StoredCopy:
+    """Return a copy that the registry stores."""
     address = f"https://{service}.example/{stamp}/{URL}"
     return StoredCopy(service, address, stamp, 0, 0, "", False, missed)
 
 
 def citation(accessed: date | None = None, url: str = URL) -> Citation:
-    """A citation of the link."""
     return Citation(url, CitationForm.CITATION, TextSpan(0, 9), TextSpan(0, 9), access_date=accessed)
 
 
@@ -67,7 +65,6 @@ def known(
     first: int = TODAY - 600,
     is_ours: bool = False,
 ) -> KnownLink:
-    """What is known of the link."""
     return KnownLink(1, URL, condition, first, died, copies, is_ours)
 
 
@@ -105,9 +102,9 @@ def test_a_host_that_is_presumed_reachable_is_left_alone(kind: HostQuirk) -> Non
 
 def test_a_report_holds_until_somebody_has_looked() -> None:
     """A reader who reaches it today may be right; after the next look the registry knows better."""
-    before = facts(LinkState.DEAD, reports=1, said=TODAY, checked=TODAY)
-    never = facts(LinkState.DEAD, reports=1, said=TODAY, checked=None)
-    after = facts(LinkState.DEAD, reports=1, said=TODAY - 1, checked=TODAY)
+    before = facts(LinkState.DEAD, reports=1, report_day=TODAY, checked=TODAY)
+    never = facts(LinkState.DEAD, reports=1, report_day=TODAY, checked=None)
+    after = facts(LinkState.DEAD, reports=1, report_day=TODAY - 1, checked=TODAY)
 
     assert condition_of(before, TODAY) is None
     assert condition_of(never, TODAY) is None
@@ -116,41 +113,41 @@ def test_a_report_holds_until_somebody_has_looked() -> None:
 
 def test_the_copy_is_the_one_nearest_before_the_day_of_access() -> None:
     """Not the newest one; of our own the nearest is asked for at that very day."""
-    asked = []
+    moments = []
 
     def own(_url: str, at: datetime | None) -> ArchiveMemento | None:
-        asked.append(at)
+        moments.append(at)
         return None
 
-    copies = kept("20250101000000"), kept("20250601000000", "archive-today")
+    copies = stored_copy("20250101000000"), stored_copy("20250601000000", "archive-today")
     choosing = CopyPreferences(NOW, (), own)
-    found = choose_remedies([citation(date(2025, 7, 1))], {URL: known(*copies)}, (), choosing)
+    remedies = choose_remedies([citation(date(2025, 7, 1))], {URL: known(*copies)}, (), choosing)
 
-    copy = found[URL].copy
+    copy = remedies[URL].copy
     assert copy is not None
     assert copy.timestamp == "20250601000000"
-    assert asked == [datetime(2025, 7, 1, 23, 59, 59, tzinfo=UTC)]
+    assert moments == [datetime(2025, 7, 1, 23, 59, 59, tzinfo=UTC)]
 
 
 def test_without_a_day_of_access_the_day_it_was_added_counts() -> None:
     """As the page's history tells it, else as the registry first saw it (B06)."""
-    copies = kept("20250401000000"), kept("20260101000000", "archive-today")
+    copies = stored_copy("20250401000000"), stored_copy("20260101000000", "archive-today")
     first = known(*copies, first=day_of(datetime(2026, 2, 1, tzinfo=UTC)))
     added = {URL: datetime(2025, 5, 1, tzinfo=UTC)}
 
     seen = choose_remedies([citation()], {URL: first}, (), CHOOSING)[URL].copy
-    told = choose_remedies([citation()], {URL: first}, (), CopyPreferences(NOW), added)[URL].copy
+    history_copy = choose_remedies([citation()], {URL: first}, (), CopyPreferences(NOW), added)[URL].copy
 
     assert seen is not None
-    assert told is not None
-    assert (seen.timestamp, told.timestamp) == ("20250401000000", "20250401000000")
-    assert choose_remedies([citation()], {URL: first}, (), CopyPreferences(NOW))[URL].copy != told
+    assert history_copy is not None
+    assert (seen.timestamp, history_copy.timestamp) == ("20250401000000", "20250401000000")
+    assert choose_remedies([citation()], {URL: first}, (), CopyPreferences(NOW))[URL].copy != history_copy
 
 
 def test_a_copy_from_after_the_death_is_none() -> None:
     """It would show an error page, or another owner's."""
-    died = known(kept(f"{NOW:%Y%m%d}000000"))
-    usurped = known(kept("20260801000000"), condition=LinkCondition.USURPED, died=None)
+    died = known(stored_copy(f"{NOW:%Y%m%d}000000"))
+    usurped = known(stored_copy("20260801000000"), condition=LinkCondition.USURPED, died=None)
 
     assert choose_copy(died, None, CHOOSING) is None
     assert choose_copy(usurped, datetime(2026, 7, 1, tzinfo=UTC), CHOOSING) is None
@@ -166,21 +163,21 @@ def test_an_older_copy_of_our_own_is_found_behind_a_late_one() -> None:
         return ArchiveMemento("weboid", f"https://archive.example/{near}", near, 200)
 
     recent = known(first=TODAY - 61)
-    found = choose_copy(recent, None, CopyPreferences(NOW, (), own))
+    copy = choose_copy(recent, None, CopyPreferences(NOW, (), own))
 
-    assert found is not None
-    assert found.timestamp == "20240101000000"
+    assert copy is not None
+    assert copy.timestamp == "20240101000000"
 
 
 def test_a_copy_that_a_visit_missed_is_not_offered() -> None:
     """Nor one of which nobody tells when it was taken."""
-    assert choose_copy(known(kept("20250101000000", missed=TODAY)), None, CHOOSING) is None
-    assert choose_copy(known(kept("")), None, CHOOSING) is None
+    assert choose_copy(known(stored_copy("20250101000000", missed=TODAY)), None, CHOOSING) is None
+    assert choose_copy(known(stored_copy("")), None, CHOOSING) is None
 
 
 def test_what_is_held_gets_no_remedy() -> None:
     """Neither does a link that the registry does not know, or one that is alive and was never ours."""
-    copy = kept("20250101000000")
+    copy = stored_copy("20250101000000")
     assert choose_remedies([citation()], {URL: known(copy)}, (1,), CHOOSING) == {}
     assert choose_remedies([citation(url="https://other.example/")], {URL: known(copy)}, (), CHOOSING) == {}
     alive = known(condition=LinkCondition.ALIVE)
@@ -190,8 +187,8 @@ def test_what_is_held_gets_no_remedy() -> None:
 
 
 def test_a_history_is_asked_only_where_it_matters() -> None:
-    """Where there is a choice, or where a late copy would be another owner's."""
-    one, two = kept("20250101000000"), kept("20250201000000", "archive-today")
+    """A history is read only if there is a choice, or if a late copy would be another owner's."""
+    one, two = stored_copy("20250101000000"), stored_copy("20250201000000", "archive-today")
     dated = citation(date(2025, 1, 1))
 
     assert undated_urls([citation()], {URL: known(one)}, (), has_own=False) == []
@@ -207,7 +204,7 @@ def test_a_basis_changes_with_all_that_a_decision_hangs_on() -> None:
     """A new copy, a state, a hold or a setting: then the page is read again."""
     there = decision_digest([known()], (), "x")
     others = [
-        decision_digest([known(kept("20250101000000"))], (), "x"),
+        decision_digest([known(stored_copy("20250101000000"))], (), "x"),
         decision_digest([known(condition=LinkCondition.USURPED)], (), "x"),
         decision_digest([known()], (1,), "x"),
         decision_digest([known()], (), "y"),
@@ -226,12 +223,12 @@ def test_no_copy_is_ever_from_after_the_death(
     stamps: list[datetime], accessed: date | None, died: int | None, condition: LinkCondition
 ) -> None:
     """Whatever there is to choose from; nor from the future, nor from before any archive."""
-    copies = [kept(f"{each:%Y%m%d%H%M%S}", f"s{number}") for number, each in enumerate(stamps)]
+    copies = [stored_copy(f"{each:%Y%m%d%H%M%S}", f"s{number}") for number, each in enumerate(stamps)]
     at = None if accessed is None else datetime.combine(accessed, datetime.max.time(), UTC)
-    found = choose_copy(known(*copies, condition=condition, died=died), at, CHOOSING)
-    if found is None:
+    copy = choose_copy(known(*copies, condition=condition, died=died), at, CHOOSING)
+    if copy is None:
         return
-    moment = moment_of(found.timestamp)
+    moment = moment_of(copy.timestamp)
     assert datetime(1996, 1, 1, tzinfo=UTC) <= moment <= NOW + timedelta(days=1)
     if died is not None:
         assert moment.date() <= date_of(died)

@@ -81,20 +81,20 @@ async def test_a_page_is_told_once_in_thirty_days(harness: BotHarness) -> None:
 
 async def test_a_talk_page_that_wants_no_messages_gets_none(harness: BotHarness) -> None:
     """The page itself is mended all the same."""
-    said = "{{bots|optout=all}}"
+    opt_out = "{{bots|optout=all}}"
     harness.set(talk="beside")
     title, _ = harness.page(PAGE, {URL: LinkState.DEAD})
     harness.give_copy(URL)
-    harness.writer.write(f"Talk:{title}", said)
+    harness.writer.write(f"Talk:{title}", opt_out)
 
     tally, _ = await harness.run(title)
 
     assert (tally.did, tally.messages) == ({PageEditStatus.EDITED: 1}, 0)
-    assert harness.text(f"Talk:{title}") == said
+    assert harness.text(f"Talk:{title}") == opt_out
 
 
 async def test_a_hostile_url_breaks_no_talk_page(harness: BotHarness) -> None:
-    """What stands in a link means nothing in the message."""
+    """Wikitext in a URL has no effect in the message."""
     harness.set(talk="beside")
     url = "https://gone.example.org/x?a={{PAGENAME}}&b=~~~~".replace("{{", "%7B%7B").replace("}}", "%7D%7D")
     title, _ = harness.page(PAGE.replace(URL, url), {})

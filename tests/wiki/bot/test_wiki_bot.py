@@ -119,7 +119,7 @@ async def test_kill_9_between_the_wiki_and_the_book(harness: BotHarness, tmp_pat
 
 @asynccontextmanager
 async def before_the_wiki(harness: BotHarness, answer: bytes | None, *, passes_on: bool) -> AsyncIterator[str]:
-    """A server in front of the wiki that spoils edits: answers something else, or nothing."""
+    """Serve a proxy of the wiki that answers edits with `answer`, or not at all; yield its API address."""
     host, port = harness.writer.api.removeprefix("http://").split("/")[0].split(":")
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -141,10 +141,10 @@ async def before_the_wiki(harness: BotHarness, answer: bytes | None, *, passes_o
                     line for line in head.split(b"\r\n") if not line.lower().startswith(b"connection:")
                 )
                 back.write(closing[:-2] + b"Connection: close\r\n\r\n" + body)
-                said = await there.read()
+                response = await there.read()
                 back.close()
                 if not is_edit:
-                    writer.write(said)
+                    writer.write(response)
             if is_edit and answer is not None:
                 writer.write(answer)
             await writer.drain()

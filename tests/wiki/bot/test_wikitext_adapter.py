@@ -21,12 +21,12 @@ REMEDIES = {URL: LinkRemedy(LinkCondition.DEAD, COPY)}
 
 @pytest.fixture
 def repaired() -> RepairedText:
-    """A real repair of three citations."""
+    """Return a real repair of three citations."""
     return CRAFT.repair(TEXT, REMEDIES)
 
 
 def hold(repaired: RepairedText) -> None:
-    """What is done before an edit."""
+    """Run the check that precedes an edit."""
     verify_repair(TEXT, repaired, CRAFT.read(TEXT), CRAFT.read(repaired.text))
 
 
@@ -53,7 +53,7 @@ def test_a_byte_that_nobody_names_stops_it(repaired: RepairedText, spoil, why: s
 
 
 def test_pieces_that_overlap_or_do_not_fit_stop_it(repaired: RepairedText) -> None:
-    """What is replaced must stand there, once."""
+    """A replaced piece must be in the text, and is replaced only once."""
     twice = replace(repaired, changes=(*repaired.changes, repaired.changes[0]))
     with pytest.raises(UnsafeRepairError):
         hold(twice)

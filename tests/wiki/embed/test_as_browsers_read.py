@@ -50,22 +50,22 @@ _READ = """
 
 
 async def read(screen: BrowserScreen, pages: list[bytes]) -> list[dict[str, Any]]:
-    """What the browser makes of the pages."""
-    found: list[dict[str, Any]] = []
+    """Return the browser's reading of each page: its links and its HTML."""
+    readings: list[dict[str, Any]] = []
     for start in range(0, len(pages), 300):
         texts = [page.decode("utf-8") for page in pages[start : start + 300]]
-        found += json.loads(await screen.value(f"{_READ}({json.dumps(texts)})"))
-    return found
+        readings += json.loads(await screen.value(f"{_READ}({json.dumps(texts)})"))
+    return readings
 
 
 def pages() -> list[bytes]:
-    """Pages of random pieces, the same in every run."""
+    """Return pages of random pieces, the same in every run."""
     chance = random.Random(SEED)
     return [b"".join(chance.choices(PIECES, k=chance.randint(1, 30))) for _ in range(PAGES)]
 
 
 def answers(urls: tuple[str, ...]) -> dict[str, LinkAnswer]:
-    """A copy of each."""
+    """Return an answer with a copy for each URL."""
     return {url: LinkAnswer(url, "copy", f"{ARCHIVE}/x", f"{ARCHIVE}/x", group="working") for url in urls}
 
 
@@ -90,17 +90,17 @@ async def test_every_link_that_is_marked_is_one_to_a_browser(screen: BrowserScre
     """And but for doubtful places, every link that it sees is found."""
     before = pages()
     seen = await read(screen, before)
-    found = missed = 0
+    link_count = missed = 0
     for page, reading in zip(before, seen, strict=True):
         ours = [page[link.start :].partition(b">")[0] for link in read_page(page, HERE).links]
         theirs = [href for href in reading["links"] if "example.com" in href]
         # One that a table or a block breaks in two is one here, and several there.
         extra = [each for each in ours if not any(href.encode() in each for href in _spelled(theirs))]
         assert extra == [], page
-        found += len(ours)
+        link_count += len(ours)
         missed += len(set(theirs)) > 0 and not ours
 
-    assert found > PAGES / 3
+    assert link_count > PAGES / 3
     assert missed < PAGES / 10
 
 

@@ -14,7 +14,7 @@ LINK = b'<a href="https://a.test/">'
 
 
 def links(data: bytes) -> int:
-    """How many start tags of links are found."""
+    """Return the number of start tags of links that are found."""
     return sum(tag.name == b"a" and not tag.is_end for tag in iter_tags(data))
 
 
@@ -124,9 +124,9 @@ def test_of_attributes_with_one_name_the_first_counts() -> None:
     tag = tag_at(data, 0)
     assert tag is not None
 
-    found = [(each.name, data[each.start : each.end], each.quote) for each in tag_attributes(data, tag)]
+    attributes = [(each.name, data[each.start : each.end], each.quote) for each in tag_attributes(data, tag)]
 
-    assert found == [(b"href", b"x", b"'"), (b"class", b"", None), (b"title", b"a>b", b'"')]
+    assert attributes == [(b"href", b"x", b"'"), (b"class", b"", None), (b"title", b"a>b", b'"')]
     assert tag.end == len(data)
 
 

@@ -20,7 +20,7 @@ URL = "https://cited.example.com/x"
 
 
 def lookup(front: StubFront, clock: Any = None, *, timeout_s: float = 10, **manner: Any) -> HttpLinkLookup:
-    """Somebody who asks the front."""
+    """Return a client that queries the front."""
     return HttpLinkLookup(
         front.origin, clock=clock or SystemClock(), timeout_s=timeout_s, manner=LookupOptions(**manner)
     )
@@ -30,11 +30,11 @@ async def test_answers_are_kept_as_long_as_the_front_says(front: StubFront) -> N
     """Then the same are asked for again, and only those that are missing before."""
     clock = ManualClock(seconds=100.0)
     front.fresh_s = 30
-    async with lookup(front, clock) as asked:
-        await asked.ask("me@me", [URL, "https://b.example.com/"])
-        await asked.ask("me@me", ["https://c.example.com/", URL])
+    async with lookup(front, clock) as client:
+        await client.ask("me@me", [URL, "https://b.example.com/"])
+        await client.ask("me@me", ["https://c.example.com/", URL])
         clock.seconds += 31
-        await asked.ask("me@me", [URL])
+        await client.ask("me@me", [URL])
 
     assert [each["urls"] for each in front.queries] == [
         [URL, "https://b.example.com/"],
@@ -44,10 +44,10 @@ async def test_answers_are_kept_as_long_as_the_front_says(front: StubFront) -> N
 
 
 async def test_one_wiki_s_answers_are_not_another_s(front: StubFront) -> None:
-    """How a link is doing is told to its farm alone (W20)."""
-    async with lookup(front) as asked:
-        await asked.ask("me@me", [URL])
-        await asked.ask("you@you", [URL])
+    """The state of a link is disclosed only to its own farm (W20)."""
+    async with lookup(front) as client:
+        await client.ask("me@me", [URL])
+        await client.ask("you@you", [URL])
 
     assert [each["wiki"] for each in front.queries] == ["me@me", "you@you"]
 
@@ -56,14 +56,14 @@ async def test_a_front_that_failed_is_asked_again_after_a_rest(front: StubFront)
     """Not at once, and not never."""
     clock = ManualClock(seconds=100.0)
     front.status = 500
-    async with lookup(front, clock) as asked:
-        assert await asked.ask("me@me", [URL]) == {}
-        assert asked.failure == "it answers with status 500"
+    async with lookup(front, clock) as client:
+        assert await client.ask("me@me", [URL]) == {}
+        assert client.failure == "it answers with status 500"
         front.status = 200
-        assert await asked.ask("me@me", [URL]) == {}
+        assert await client.ask("me@me", [URL]) == {}
         clock.seconds += 31
-        assert set(await asked.ask("me@me", [URL])) == {URL}
-        assert asked.failure == ""
+        assert set(await client.ask("me@me", [URL])) == {URL}
+        assert client.failure == ""
 
     assert len(front.queries) == 2
 
@@ -71,10 +71,10 @@ async def test_a_front_that_failed_is_asked_again_after_a_rest(front: StubFront)
 async def test_a_front_that_hangs_is_not_waited_for(front: StubFront) -> None:
     """The time-out is that of the whole question."""
     front.released.clear()
-    async with lookup(front, timeout_s=0.1) as asked:
-        assert await asked.ask("me@me", [URL]) == {}
+    async with lookup(front, timeout_s=0.1) as client:
+        assert await client.ask("me@me", [URL]) == {}
 
-    assert "longer than 0.1 s" in asked.failure
+    assert "longer than 0.1 s" in client.failure
 
 
 async def test_a_patient_one_waits_when_it_is_told_to(front: StubFront) -> None:
@@ -90,15 +90,15 @@ async def test_a_patient_one_waits_when_it_is_told_to(front: StubFront) -> None:
 
     front.make_body = body
     front.retry_after = "0"
-    async with lookup(front, is_patient=True) as asked:
-        assert set(await asked.ask("me@me", [URL])) == {URL}
+    async with lookup(front, is_patient=True) as client:
+        assert set(await client.ask("me@me", [URL])) == {URL}
     assert len(front.queries) == 2
 
 
 async def test_a_token_and_a_language_are_sent_along(front: StubFront) -> None:
     """As docs/reference/registry-api.md has them."""
-    async with lookup(front, language="de", token="secret") as asked:
-        await asked.ask("me@me", [URL])
+    async with lookup(front, language="de", token="secret") as client:
+        await client.ask("me@me", [URL])
 
     assert front.queries[0]["lang"] == "de"
     assert front.headers[0]["authorization"] == "Bearer secret"
@@ -122,10 +122,10 @@ def test_a_front_without_an_address_is_refused(text: str) -> None:
 
 
 def believed(**changed: Any) -> LinkAnswer:
-    """What is believed of one answer with those fields."""
+    """Return what is accepted of one answer with those fields."""
     answer = answer_of(URL, FRONT) | changed
-    found, _ = read_answers({"links": [answer]}, [URL], [FRONT])
-    return found[URL]
+    answers, _ = read_answers({"links": [answer]}, [URL], [FRONT])
+    return answers[URL]
 
 
 HREFS = {
@@ -163,9 +163,9 @@ def test_copies_at_an_origin_that_is_not_known_are_reached_through_their_page() 
     """Replay has an origin of its own; the page around a copy is the front's."""
     page = f"{FRONT}/page/20260102030405/{URL}"
 
-    found = believed(copy="https://copies.example.com/x")
+    answer = believed(copy="https://copies.example.com/x")
 
-    assert (found.href, found.copy) == (page, page)
+    assert (answer.href, answer.copy) == (page, page)
 
 
 @pytest.mark.parametrize(
@@ -211,9 +211,9 @@ JSON = st.recursive(
 @given(JSON)
 def test_whatever_a_front_says_is_read(document: Any) -> None:
     """And nothing but answers to what was asked comes of it."""
-    found, fresh_s = read_answers(document, [URL], [FRONT])
+    answers, fresh_s = read_answers(document, [URL], [FRONT])
 
-    assert set(found) <= {URL}
+    assert set(answers) <= {URL}
     assert 0 <= fresh_s <= 86_400
 
 
@@ -225,6 +225,6 @@ def test_whatever_a_front_says_is_read(document: Any) -> None:
 async def test_an_answer_that_is_none_is_a_failure(front: StubFront, body: Callable[[Any], bytes]) -> None:
     """The page stays as it is."""
     front.make_body = body
-    async with lookup(front) as asked:
-        assert await asked.ask("me@me", [URL]) == {}
-        assert (asked.failure == "") is (body(None)[:2] == b"{}" and len(body(None)) < 1_000)
+    async with lookup(front) as client:
+        assert await client.ask("me@me", [URL]) == {}
+        assert (client.failure == "") is (body(None)[:2] == b"{}" and len(body(None)) < 1_000)

@@ -19,7 +19,7 @@ LINK = f'<a href="{URL}">x</a>'.encode()
 
 
 def answer_to(url: str, kind: str = "copy", *, dead: bool = False, group: str = "working") -> LinkAnswer:
-    """What a front would tell."""
+    """Return an answer as a front gives it."""
     href = f"{ARCHIVE}/page/20260102030405/{url}" if kind != "none" else ""
     copy = href if kind == "copy" else ""
     date = "2026-01-02T03:04:05Z" if copy else ""
@@ -27,19 +27,19 @@ def answer_to(url: str, kind: str = "copy", *, dead: bool = False, group: str = 
 
 
 def read(data: bytes, **rules: tuple[str, ...]) -> MarkablePage:
-    """The page, with selectors as people write them."""
+    """Parse the page, with selectors as users write them."""
     selectors = {key: tuple(map(parse_selector, texts)) for key, texts in rules.items()}
     return read_page(data, HERE, rules=MarkRules(**selectors))
 
 
 def mark(data: bytes, show: CopyDisplay = CopyDisplay.ALWAYS, **rules: tuple[str, ...]) -> bytes:
-    """The page with a copy beside all that it cites."""
+    """Return the page with a copy beside each of its citations."""
     page = read(data, **rules)
     return insert_marks(page, {url: answer_to(url) for url in page.urls(1_000)}, show)
 
 
 def cited(data: bytes, **rules: tuple[str, ...]) -> tuple[str, ...]:
-    """What would be asked."""
+    """Return the URLs that would be looked up."""
     return read(data, **rules).urls(1_000)
 
 
@@ -152,7 +152,7 @@ CITED = {
 
 @pytest.mark.parametrize(("data", "url"), CITED.values(), ids=CITED.keys())
 def test_an_address_is_read_as_browsers_read_it(data: bytes, url: str) -> None:
-    """What is asked for is what a click would open."""
+    """The URL that is looked up is the one that a click would open."""
     assert cited(data) == (url,)
 
 
@@ -243,7 +243,7 @@ def test_of_engines_that_say_their_name_only_the_content_is_marked() -> None:
 
 
 def test_a_link_that_never_ends_gets_no_copy_beside_it() -> None:
-    """Where it ends is the browser's guess; its classes and attributes do not depend on that."""
+    """Browsers guess the end of such a link; its classes and attributes do not depend on it."""
     made = mark(b'<a href="https://one.example.com/">x <a href="https://two.example.com/">y</a>')
 
     assert made.count(b"<sup") == 1
@@ -285,7 +285,7 @@ def test_nothing_but_insertions_is_made(data: bytes, show: CopyDisplay, kind: st
 
 
 def _is_within(data: bytes, made: bytes) -> bool:
-    """Whether all bytes are there still, in their order."""
+    """Return True when `made` contains all bytes of `data`, in their order."""
     place = 0
     for byte in data:
         place = made.find(byte, place) + 1

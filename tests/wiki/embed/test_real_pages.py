@@ -34,16 +34,16 @@ _SEEN = """JSON.stringify([...document.querySelectorAll('sup.weboid-cached')].ma
 }))"""
 
 
-def told(front: StubFront, url: str) -> dict[str, object]:
-    """What the front knows of the three."""
+def link_answer(front: StubFront, url: str) -> dict[str, object]:
+    """Return the front's answer for one of the three URLs."""
     kind = "queued" if url == WAITS else "copy"
     return answer_of(url, front.origin, kind=kind, dead=url == GONE)
 
 
 @pytest.fixture
 def port(wiki: RunningWiki, front: StubFront) -> Iterator[int]:
-    """The proxy before the real wiki."""
-    front.link_answer = lambda url: told(front, url)
+    """Yield the port of the proxy in front of the real wiki."""
+    front.link_answer = lambda url: link_answer(front, url)
     with running_proxy(wiki.base, front) as running:
         yield running
 
@@ -74,7 +74,7 @@ async def test_a_page_of_another_engine_does_so_too(front: StubFront, screen: Br
     """DokuWiki's content; its menu cites nothing."""
     import json
 
-    front.link_answer = lambda url: told(front, url)
+    front.link_answer = lambda url: link_answer(front, url)
     with running_upstream() as upstream:
         upstream.answer = lambda _: page(DOKU)
         with running_proxy(upstream.origin, front) as port:
@@ -91,8 +91,8 @@ async def test_a_wiki_works_through_the_proxy(wiki: RunningWiki, port: int, writ
 
     page_id, _ = through.write("Through", f"[{FINE} x]")
 
-    told = writer.ask(action="query", pageids=page_id, prop="revisions", rvprop="content", rvslots="main")
-    assert told["query"]["pages"][0]["revisions"][0]["slots"]["main"]["content"] == f"[{FINE} x]"
+    document = writer.ask(action="query", pageids=page_id, prop="revisions", rvprop="content", rvslots="main")
+    assert document["query"]["pages"][0]["revisions"][0]["slots"]["main"]["content"] == f"[{FINE} x]"
 
 
 async def test_every_page_of_a_wiki_is_its_own_again_without_the_marks(wiki: RunningWiki, port: int) -> None:

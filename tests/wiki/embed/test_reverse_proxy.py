@@ -28,7 +28,7 @@ LIMIT_S = 120.0
 
 @pytest.fixture
 def upstream() -> Iterator[EmbedUpstream]:
-    """A wiki that says what a test wants."""
+    """Yield a wiki whose answers tests can set."""
     with running_upstream() as running:
         running.answer = lambda _: page(HTML)
         yield running
@@ -43,12 +43,12 @@ class ProxyAnswer:
         self.body = answer.read()
 
     def get(self, name: str) -> str | None:
-        """A field."""
+        """Return the field of that name, in lower case; None when there is none."""
         return next((text for key, text in self.fields if key.lower() == name), None)
 
 
 def ask(port: int, target: str = "/", *, method: str = "GET", body: bytes | None = None, **fields: Any) -> ProxyAnswer:
-    """One request; underscores in names are hyphens."""
+    """Send one request; underscores in field names become hyphens."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)
     try:
         named = {key.replace("_", "-"): text for key, text in fields.items()}
@@ -70,7 +70,7 @@ def test_a_page_gains_the_copies_of_what_it_cites(upstream: EmbedUpstream, front
 
 
 def test_a_second_view_asks_nothing(upstream: EmbedUpstream, front: StubFront, proxied: Running) -> None:
-    """What the front said holds as long as it says."""
+    """Answers of the front are reused for as long as it allows."""
     port = proxied(upstream.origin)
 
     assert ask(port).body == ask(port).body
@@ -112,14 +112,14 @@ PLAIN = {
 }
 
 
-@pytest.mark.parametrize("said", PLAIN.values(), ids=PLAIN.keys())
-def test_what_is_no_page_to_mark_passes_as_it_is(said: bytes, upstream: EmbedUpstream, proxied: Running) -> None:
+@pytest.mark.parametrize("response", PLAIN.values(), ids=PLAIN.keys())
+def test_what_is_no_page_to_mark_passes_as_it_is(response: bytes, upstream: EmbedUpstream, proxied: Running) -> None:
     """To the byte, with its own fields."""
-    upstream.answer = lambda _: said
+    upstream.answer = lambda _: response
 
     answer = ask(proxied(upstream.origin))
 
-    assert answer.body == said.partition(b"\r\n\r\n")[2]
+    assert answer.body == response.partition(b"\r\n\r\n")[2]
 
 
 PROGRAMS = {
@@ -199,7 +199,7 @@ def test_a_page_that_cannot_be_unpacked_passes_as_it_is(
 
 
 def test_a_page_over_the_limit_passes_as_it_is(upstream: EmbedUpstream, proxied: Running) -> None:
-    """What was read of it comes first, then the rest."""
+    """The part that was read comes first, then the rest."""
     upstream.answer = lambda _: page(HTML + b"x" * 300_000)
 
     answer = ask(proxied(upstream.origin, page_limit=100_000))
@@ -253,8 +253,8 @@ def test_a_reader_who_has_the_page_gets_304_until_what_is_known_changes(
 
 def test_of_what_is_no_page_the_wiki_s_own_validators_count(upstream: EmbedUpstream, proxied: Running) -> None:
     """A document that a reader opens again is not sent again."""
-    said = page(b"%PDF", 'ETag: "v1"', kind="application/pdf")
-    upstream.answer = lambda _: said
+    response = page(b"%PDF", 'ETag: "v1"', kind="application/pdf")
+    upstream.answer = lambda _: response
     port = proxied(upstream.origin)
 
     assert ask(port).get("etag") == '"v1"'
@@ -414,10 +414,10 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("said", BROKEN.values(), ids=BROKEN.keys())
-def test_a_wiki_that_breaks_off_is_a_bad_gateway(said: bytes, upstream: EmbedUpstream, proxied: Running) -> None:
+@pytest.mark.parametrize("response", BROKEN.values(), ids=BROKEN.keys())
+def test_a_wiki_that_breaks_off_is_a_bad_gateway(response: bytes, upstream: EmbedUpstream, proxied: Running) -> None:
     """A page is held until it is whole, so that nobody takes half of one for all."""
-    upstream.answer = lambda _: said
+    upstream.answer = lambda _: response
 
     assert ask(proxied(upstream.origin)).status == 502
 
@@ -446,15 +446,15 @@ def test_a_wiki_that_takes_too_long_is_a_gateway_time_out(upstream: EmbedUpstrea
 
 
 def raw(port: int, data: bytes, *, ends: bool = True) -> bytes:
-    """All that comes back to those bytes, and to nothing after them."""
+    """Send those bytes and nothing more; return all that comes back."""
     with socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S) as client:
         client.sendall(data)
         if ends:
             client.shutdown(socket.SHUT_WR)
-        found = b""
+        response = b""
         while more := client.recv(65_536):
-            found += more
-        return found
+            response += more
+        return response
 
 
 REFUSED = {
@@ -484,15 +484,15 @@ def test_one_connection_carries_many_requests(upstream: EmbedUpstream, proxied: 
     """Of pages and of everything else, in turns."""
     upstream.answer = lambda target: page(HTML) if "page" in target else page(b"x", kind="image/png")
     connection = http.client.HTTPConnection("127.0.0.1", proxied(upstream.origin), timeout=LIMIT_S)
-    found = []
+    bodies = []
 
     for target in ("/page", "/x", "/page", "/x"):
         connection.request("GET", target)
-        found.append(connection.getresponse().read())
+        bodies.append(connection.getresponse().read())
     connection.close()
 
-    assert found[0] == found[2] != HTML
-    assert found[1] == found[3] == b"x"
+    assert bodies[0] == bodies[2] != HTML
+    assert bodies[1] == bodies[3] == b"x"
 
 
 def test_the_reader_s_own_origin_is_no_citation(upstream: EmbedUpstream, front: StubFront, proxied: Running) -> None:

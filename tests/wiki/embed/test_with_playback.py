@@ -35,7 +35,7 @@ class ArchiveAndWiki:
 
 @pytest.fixture
 def reading(tmp_path: Path) -> Iterator[ArchiveAndWiki]:
-    """A dead link and one that works, each with a copy, and one that nobody has looked at."""
+    """Yield an archive, and a wiki with a dead and a working link, each with a copy, and an unchecked link."""
     with (
         contextlib.closing(CollectionBuilder(tmp_path / "collection")) as builder,
         contextlib.closing(open_registry(builder.layout)) as store,
@@ -57,7 +57,7 @@ def reading(tmp_path: Path) -> Iterator[ArchiveAndWiki]:
 async def test_a_reader_follows_a_dead_link_into_the_archive(
     show: CopyDisplay, count: int, reading: ArchiveAndWiki, screen: BrowserScreen
 ) -> None:
-    """What the front tells becomes a link; it leads to the page of the copy."""
+    """The front's answer becomes a link to the page of the copy."""
     with running_proxy(reading.wiki, StubFront(origin=reading.front), show=show, wiki="dewiki@WMF") as port:
         await screen.open(f"http://127.0.0.1:{port}/")
         dead = await screen.value("document.querySelector('a').className")

@@ -40,7 +40,7 @@ class PhpFunctions:
 
 @pytest.fixture(scope="session")
 def php() -> Iterator[PhpFunctions]:
-    """The extension's functions without MediaWiki."""
+    """Yield the extension's functions, without MediaWiki."""
     script = EXTENSION.parents[2] / "tests" / "wiki" / "mediawiki" / "pure.php"
     command = ["php", "-d", "display_errors=stderr", str(script), str(EXTENSION)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -51,13 +51,13 @@ def php() -> Iterator[PhpFunctions]:
 
 @pytest.fixture(scope="session")
 def extended_once() -> Iterator[ExtensionWiki]:
-    """A wiki with the extension, for all modules of a process (mark them slow)."""
+    """Yield a wiki with the extension, for all modules of a process (mark them slow)."""
     with extended_wiki() as running:
         yield running
 
 
 @pytest.fixture
 def extended(extended_once: ExtensionWiki) -> ExtensionWiki:
-    """The same wiki, with default settings and empty caches."""
+    """Return the same wiki, with default settings and empty caches."""
     extended_once.reset()
     return extended_once

@@ -34,14 +34,14 @@ PICTURES = {"page": "cached-links", "list": "archived-links"}
 
 @pytest.fixture(scope="module")
 def lit(extended_once: ExtensionWiki) -> str:
-    """The base URL of a wiki with a page about a lighthouse."""
+    """Write a page about a lighthouse; return the URL of the wiki's pages up to the title."""
     extended_once.writer.write("Lighthouse", TEXT)
     return f"{extended_once.wiki.base}/index.php?title="
 
 
 @pytest.fixture(scope="module")
 def admin(extended_once: ExtensionWiki) -> WikiVisitor:
-    """An administrator's session, for which the list has forms."""
+    """Return an administrator's session, for which the list has forms."""
     return WikiVisitor(extended_once.wiki.base, ADMIN, PASSWORD)
 
 
@@ -71,8 +71,8 @@ async def test_axe_reports_no_serious_fault(
         picture = Image.open(io.BytesIO(await screen.picture())).crop(tuple(map(round, box)))
         save_picture(picture, Path(folder, f"{PICTURES[page]}.png"))
     ours = ("weboid", 'name="level"', 'name="reason"', 'name="page"', "e.org")
-    found = [each for each in await screen.findings() if any(name in each for name in ours)]
-    assert found == []
+    findings = [each for each in await screen.findings() if any(name in each for name in ours)]
+    assert findings == []
 
 
 async def test_cached_links_have_accessible_names(extended: ExtensionWiki, lit: str, screen: BrowserScreen) -> None:

@@ -23,7 +23,7 @@ SUP = re.compile(r'<sup class="weboid-cached weboid-(\w+)"><a href="([^"]*)"[^>]
 
 @pytest.fixture(scope="module")
 def shown(extended_once: ExtensionWiki) -> str:
-    """The title of a page with links."""
+    """Write a page with links; return its title."""
     extended_once.writer.write("Shown", TEXT)
     return "Shown"
 
@@ -398,9 +398,9 @@ def test_lookups_of_many_links_are_split(extended: ExtensionWiki) -> None:
 
 
 def _shared(headers: dict[str, str]) -> int:
-    found = re.search(r"s-maxage=(\d+)", headers["Cache-Control"])
-    assert found, headers
-    return int(found[1])
+    match = re.search(r"s-maxage=(\d+)", headers["Cache-Control"])
+    assert match, headers
+    return int(match[1])
 
 
 def _seconds(date: str) -> float:

@@ -48,7 +48,7 @@ $wgHooks['BeforePageDisplay'][] = static function ( $out ) {{
 
 @pytest.fixture(scope="module")
 def later_once() -> Iterator[ExtensionWiki]:
-    """A wiki of that version that logs deprecations, with a page of links."""
+    """Yield a wiki of that version that logs deprecations, with a page of links."""
     with extended_wiki(SETTINGS, LATER) as running:
         running.writer.write("Shown", TEXT)
         running.run_jobs()
@@ -57,7 +57,7 @@ def later_once() -> Iterator[ExtensionWiki]:
 
 @pytest.fixture
 def later(later_once: ExtensionWiki) -> ExtensionWiki:
-    """The same wiki, with default settings and empty caches."""
+    """Return the same wiki, with default settings and empty caches."""
     later_once.reset()
     return later_once
 

@@ -21,20 +21,20 @@ TEXT = "https://e.org/a https://e.org/dead https://e.org/queued https://e.org/no
 
 @pytest.fixture(scope="module")
 def listed(extended_once: ExtensionWiki) -> str:
-    """The title of a page with links."""
+    """Write a page with links; return its title."""
     extended_once.writer.write("Listed", TEXT)
     return "Listed"
 
 
 @pytest.fixture(scope="module")
 def admin(extended_once: ExtensionWiki) -> WikiVisitor:
-    """An administrator's browser session."""
+    """Return an administrator's browser session."""
     return WikiVisitor(extended_once.wiki.base, ADMIN, PASSWORD)
 
 
 @pytest.fixture(scope="module")
 def editor(extended_once: ExtensionWiki) -> WikiVisitor:
-    """The session of a user without additional rights."""
+    """Return the session of a user without additional rights."""
     extended_once.wiki.maintain("createAndPromote.php", "Editor", PASSWORD)
     return WikiVisitor(extended_once.wiki.base, "Editor", PASSWORD)
 

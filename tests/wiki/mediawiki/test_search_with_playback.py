@@ -40,13 +40,13 @@ class SearchedArchive:
         question = {"action": "query", "list": "exturlusage", "euquery": query, **more}
         result = self.extended.writer.ask(**question)
         assert "exturlusage" in result["query"]
-        found: str = result.get("warnings", {}).get("exturlusage", {}).get("warnings", "")
-        return found
+        warning: str = result.get("warnings", {}).get("exturlusage", {}).get("warnings", "")
+        return warning
 
 
 @pytest.fixture(scope="module", params=[MACHINES, LATER], ids=str)
 def searched(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SearchedArchive]:
-    """`weboid serve` with a registry that knows the wiki, and the wiki."""
+    """Run `weboid serve` with a registry that knows the wiki; yield it and the wiki."""
     folder: Path = tmp_path_factory.mktemp("searched")
     weboid = WeboidRunner(folder, folder / "profile.toml")
     known = weboid.call("wiki", "set", WIKI, "--new-farm", "--url=http://127.0.0.1:9/api.php")

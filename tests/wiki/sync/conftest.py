@@ -36,7 +36,7 @@ START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 @cache
 def _empty() -> bytes:
-    """An empty registry's file: making one takes longer than most tests run."""
+    """Return the file of an empty registry: creating one takes longer than most tests run."""
     with tempfile.TemporaryDirectory() as folder:
         layout = Layout(Path(folder))
         open_registry(layout).close()
@@ -44,7 +44,7 @@ def _empty() -> bytes:
 
 
 def opened(folder: Path) -> RegistryStore:
-    """An empty registry in that folder."""
+    """Open an empty registry in that folder."""
     layout = Layout(folder)
     layout.links_db.parent.mkdir(parents=True, exist_ok=True)
     layout.links_db.write_bytes(_empty())
@@ -60,7 +60,7 @@ class KeepingArchive:
         self.is_away = False
 
     async def archived(self, urls: Sequence[str], since: datetime) -> Collection[str]:
-        """Those that it has captured."""
+        """Return those of the URLs that were captured since then."""
         return {url for url in urls if self.captured.get(url, START.min.replace(tzinfo=UTC)) >= since}
 
     async def take(self, urls: Sequence[DueLink]) -> None:
@@ -108,7 +108,7 @@ class FedRegistry:
         return asyncio.run(begin())
 
     def rounds(self, **how: Any) -> list[FeedRound]:
-        """Rounds until there is nothing more to do."""
+        """Run rounds until there is nothing more to do."""
 
         async def until_done(feed: WikiFeed) -> list[FeedRound]:
             done = [await feed.round(is_notified=True, **how)]
@@ -116,28 +116,28 @@ class FedRegistry:
                 done.append(await feed.round(**how))
             return done
 
-        found: list[FeedRound] = self.run(until_done)
-        return found
+        rounds: list[FeedRound] = self.run(until_done)
+        return rounds
 
     def settle(self) -> list[FeedRound]:
-        """The second look at what was saved."""
+        """Advance the clock by 30 s and run rounds: saved pages are read a second time."""
         self.clock.advance(seconds=30)
         return self.rounds(sweeps=False)
 
     def taken(self, page_id: int) -> list[str]:
-        """What was archived because a page has it, in order; earlier tests' pages may be told, too."""
+        """Return the URLs archived for a page, in order; the archive may also have those of earlier tests' pages."""
         return [each.url for each in self.archive.taken if each.page_id == page_id]
 
     def links(self, page_id: int) -> list[str]:
-        """The links that a page has by the registry, in order."""
+        """Return the URLs that a page has in the registry, sorted."""
         page = number_of(self.wiki.id, page_id)
         with self.store.reading() as rows:
-            found = rows.execute(select(refs.c.url_id).where(refs.c.page == page, refs.c.gone_day.is_(None)))
-            ids = [row[0] for row in found]
+            references = rows.execute(select(refs.c.url_id).where(refs.c.page == page, refs.c.gone_day.is_(None)))
+            ids = [row[0] for row in references]
             return sorted(row.url for row in urls_by_id(rows, ids).values())
 
     def title(self, page_id: int) -> str | None:
-        """A page's title by the registry; None: it does not know the page."""
+        """Return a page's title in the registry; None when the registry does not know the page."""
         with self.store.reading() as rows:
             return rows.execute(
                 select(pages.c.title).where(pages.c.id == number_of(self.wiki.id, page_id))
@@ -146,7 +146,7 @@ class FedRegistry:
 
 @pytest.fixture
 def fed(wiki: RunningWiki, tmp_path: Path) -> Iterator[FedRegistry]:
-    """A registry whose feeder has just begun; no sweep yet."""
+    """Yield a registry whose feed has just begun; no sweep yet."""
     store = opened(tmp_path)
     with store.writing() as rows:
         known = ensure_wiki(rows, parse_wiki("testwiki"), day=0)

@@ -46,17 +46,17 @@ class ModelWiki(WikiSource):
     trouble: list[Exception] = field(default_factory=list)
     trouble_at: int = 0
     late: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    said: dict[str, frozenset[str] | None] = field(default_factory=dict)
+    statements: dict[str, frozenset[str] | None] = field(default_factory=dict)
     lists: dict[tuple[str, str], str] = field(default_factory=dict)
     lists_trouble: Exception | None = None
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
     _last_page: int = 0
     _last_rev: int = 0
 
     # What people do.
 
     def titled(self, title: str) -> WikiPage | None:
-        """The page of that name."""
+        """Return the page with that title."""
         return next((page for page in self.there.values() if page.title == title), None)
 
     def edit(
@@ -145,7 +145,7 @@ class ModelWiki(WikiSource):
     # What the feeder asks.
 
     def _ask(self, what: str) -> None:
-        self.asked.append(what)
+        self.requests.append(what)
         if self.trouble:
             raise self.trouble.pop(0)
         if self.trouble_at:
@@ -154,12 +154,12 @@ class ModelWiki(WikiSource):
                 raise TransientError("The wiki is away.")
 
     async def facts(self) -> SiteFacts:
-        """The wiki as it describes itself now."""
+        """Return the wiki's present description of itself."""
         self._ask("facts")
         return self.facts_now
 
     async def changes(self, cursor: str) -> ChangeBatch:
-        """What changed since that cursor was told."""
+        """Return changes since that cursor."""
         self._ask("changes")
         # At first contact the last two minutes are told, too.
         start = json.loads(cursor)["at"] if cursor else max(len(self.log) - 120, 0)
@@ -167,8 +167,8 @@ class ModelWiki(WikiSource):
         start = max(start, self.forgotten)
         end = min(start + self.at_once, len(self.log))
         text = json.dumps({"at": end})
-        found = tuple(self.log[start:end])
-        return ChangeBatch(found, text, is_gap, end == len(self.log), self.now)
+        changes = tuple(self.log[start:end])
+        return ChangeBatch(changes, text, is_gap, end == len(self.log), self.now)
 
     async def pages(
         self,
@@ -178,14 +178,14 @@ class ModelWiki(WikiSource):
         is_classed: bool = False,
         items_at: str | None = None,
     ) -> Sequence[WikiPage]:
-        """Pages as they are now."""
+        """Return pages as they are now."""
         self._ask(f"pages {sorted(ids) or sorted(titles)}")
-        found = [self.there.get(each, WikiPage(each, "", 0, is_missing=True)) for each in ids]
-        found += [self.titled(each) or WikiPage(0, each, 0, is_missing=True) for each in titles]
-        told = [self._shown(page, is_classed=is_classed) for page in found]
+        pages = [self.there.get(each, WikiPage(each, "", 0, is_missing=True)) for each in ids]
+        pages += [self.titled(each) or WikiPage(0, each, 0, is_missing=True) for each in titles]
+        visible_pages = [self._shown(page, is_classed=is_classed) for page in pages]
         if items_at is None:
-            return told
-        return [replace(page, statements=self.said.get(page.title, frozenset())) for page in told]
+            return visible_pages
+        return [replace(page, statements=self.statements.get(page.title, frozenset())) for page in visible_pages]
 
     def _shown(self, page: WikiPage, *, is_classed: bool) -> WikiPage:
         links = self.late.get(page.page_id, page.links)
@@ -194,24 +194,24 @@ class ModelWiki(WikiSource):
         return replace(page, links=links, categories=None, templates=None)
 
     async def texts(self, titles: Sequence[str], address: str = "") -> Mapping[str, str | None]:
-        """The texts of pages, of this wiki or, as Spam blacklist, of the farm's."""
+        """Return the texts of pages, of this wiki or, as for Spam blacklist, of the farm's."""
         if self.lists_trouble is not None:
             raise self.lists_trouble
         return {title: self.lists.get((address, title)) for title in titles}
 
     async def missing(self, titles: Sequence[str], address: str = "") -> frozenset[str]:
-        """Those of the titles that have no page here, or at another wiki of the farm (`lists`)."""
+        """Return the titles that have no page here, or at another wiki of the farm (`lists`)."""
         self._ask(f"missing {address} {sorted(titles)}")
         if address:
             return frozenset(each for each in titles if (address, each) not in self.lists)
         return frozenset(each for each in titles if self.titled(each) is None)
 
     async def size(self, namespaces: Collection[int]) -> int:
-        """How many pages."""
+        """Return the number of pages in the namespaces."""
         return sum(page.namespace in namespaces for page in self.there.values())
 
     async def listing(self, kind: str, name: str, resume: str = "") -> ListingPart:
-        """Pages of a namespace that are no redirects, in a category itself, or with a template."""
+        """Return pages of a namespace that are no redirects, in a category itself, or with a template."""
         self._ask({NAMESPACE: "listed", TEMPLATE: "using"}.get(kind, "members"))
         is_of = {
             NAMESPACE: lambda page: str(page.namespace) == name and not page.is_redirect,

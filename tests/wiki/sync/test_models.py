@@ -57,7 +57,7 @@ def _nasty_cite(_facts: SiteFacts, _settings: WikiSettings) -> Cite:
 
 
 def _follow(store: RegistryStore, hostile: list[WikiPage]) -> ModelledFeed:
-    """A feeder that has read hostile pages, then a good one; sweeps and all."""
+    """Have a feed read hostile pages, then a good one, also in a sweep; return the feed."""
     fed = ModelledFeed(store)
     fed.set(not_categories=["Secret"])
     for cite in (citation_readers(fed.clock), _nasty_cite):
@@ -66,8 +66,8 @@ def _follow(store: RegistryStore, hostile: list[WikiPage]) -> ModelledFeed:
         fed.model.edit("Good", "https://good.net/")
         for page in hostile:
             fed.model.there[page.page_id] = page
-            told = replace(fed.model.log[-1], rc_id=0, page_id=page.page_id, namespace=page.namespace, title=page.title)
-            fed.model.log.append(told)
+            edit = replace(fed.model.log[-1], rc_id=0, page_id=page.page_id, namespace=page.namespace, title=page.title)
+            fed.model.log.append(edit)
         good = fed.model.edit("Good 2", "https://good.net/")
         fed.work()
         fed.clock.advance(days=8)
@@ -97,7 +97,7 @@ def test_no_page_keeps_another_from_being_read(
 
 
 def test_both_databases_take_what_hostile_pages_hold(store: RegistryStore) -> None:
-    """What no text of a database may hold is left out or escaped."""
+    """Characters that a database cannot store in a text are left out or escaped."""
     hostile = [
         WikiPage(7, "A\0", 0, links=("https://a.net/\0", "\ud800", "https://b.net/")),
         WikiPage(8, "B", 0, links=("https://a.net/\ud800", "https://b.net/x"), categories=(), text="\0{{"),

@@ -58,15 +58,15 @@ def test_a_deleted_page_leaves_and_a_restored_one_returns(fed: FedRegistry, writ
 
     writer.restore("Deleted")
     fed.rounds(sweeps=False)
-    told = writer.ask(action="query", titles="Deleted")
-    page_id = told["query"]["pages"][0]["pageid"]
+    document = writer.ask(action="query", titles="Deleted")
+    page_id = document["query"]["pages"][0]["pageid"]
     assert fed.links(page_id) == ["https://deleted.net/"]
 
 
 def test_a_template_changes_the_links_of_the_pages_that_use_it(
     fed: FedRegistry, writer: WikiWriter, wiki: RunningWiki
 ) -> None:
-    """What a template brings to other pages is found, though nobody tells of these pages."""
+    """Links that a template adds to other pages are found, although no change of these pages is reported."""
     writer.write("Template:Source", "https://template.net/old")
     page_id, _ = writer.write("User of it", "{{Source}}")
     fed.rounds(sweeps=False)
@@ -131,8 +131,8 @@ def test_a_link_to_a_page_of_the_farm_that_is_not_there_is_noted(fed: FedRegistr
     fed.rounds(sweeps=False)
 
     with fed.store.reading() as rows:
-        found = missing_targets_on(rows, fed.wiki.id, page_id)
-    assert list(found) == [f"{place}No_such_target"]
+        targets = missing_targets_on(rows, fed.wiki.id, page_id)
+    assert list(targets) == [f"{place}No_such_target"]
     assert fed.links(page_id) == ["https://a.net/"]
 
 
@@ -154,8 +154,8 @@ def test_a_rollback_within_the_grace_leaves_nothing_to_archive(fed: FedRegistry,
     writer.write("Rolled", "https://rolled.net/bad")
     fed.rounds(sweeps=False)
     assert fed.links(page_id) == ["https://rolled.net/bad"]
-    told = writer.ask(action="query", titles="Rolled", prop="revisions", rvlimit=1, rvprop="ids")
-    newest = told["query"]["pages"][0]["revisions"][0]["revid"]
+    document = writer.ask(action="query", titles="Rolled", prop="revisions", rvlimit=1, rvprop="ids")
+    newest = document["query"]["pages"][0]["revisions"][0]["revid"]
     writer.act(action="edit", title="Rolled", undo=newest, undoafter=good)
 
     fed.clock.advance(hours=49)
@@ -205,8 +205,8 @@ def test_pages_that_scripts_wrote_are_found_by_the_sweep(
     fed.rounds()
     wiki.maintain("edit.php", "--no-rc", "Imported", text="https://imported.net/")
     wiki.maintain("deleteBatch.php", text="To be purged\n")
-    told = writer.ask(action="query", titles="Imported")
-    page_id = told["query"]["pages"][0]["pageid"]
+    document = writer.ask(action="query", titles="Imported")
+    page_id = document["query"]["pages"][0]["pageid"]
     fed.clock.advance(days=8)
     done = fed.rounds()
 

@@ -24,12 +24,12 @@ Bare: https://cited.net/bare {{dead link|date=May 2021}}
 """
 
 
-def _said(fed: FedRegistry, page_id: int) -> dict[str, CitationRow]:
+def _citations_on(fed: FedRegistry, page_id: int) -> dict[str, CitationRow]:
     number = number_of(fed.wiki.id, page_id)
     with fed.store.reading() as rows:
-        found = citations_of(rows, [number])
-        urls = urls_by_id(rows, [link.url_id for link in found])
-    return {urls[link.url_id].url: row for link, row in found.items()}
+        citations = citations_of(rows, [number])
+        urls = urls_by_id(rows, [link.url_id for link in citations])
+    return {urls[link.url_id].url: row for link, row in citations.items()}
 
 
 def test_what_a_citation_says_is_kept(fed: FedRegistry, writer: WikiWriter) -> None:
@@ -39,9 +39,9 @@ def test_what_a_citation_says_is_kept(fed: FedRegistry, writer: WikiWriter) -> N
     page_id, _ = writer.write("Cited", TEXT)
     fed.rounds(sweeps=False)
 
-    said = _said(fed, page_id)
+    citations = _citations_on(fed, page_id)
 
-    cited, bare = said["https://cited.net/a"], said["https://cited.net/bare"]
+    cited, bare = citations["https://cited.net/a"], citations["https://cited.net/bare"]
     assert cited.access_day == day_of_date(date(2020, 2, 3))
     assert cited.archive_timestamp.startswith("20200304")
     assert CitationFlag.REFERENCE in cited.flags
@@ -68,9 +68,9 @@ def test_what_is_not_said_any_more_is_forgotten(fed: FedRegistry, writer: WikiWr
     writer.write("Changed", "https://x.net/")
     fed.rounds(sweeps=False)
 
-    said = _said(fed, page_id)
+    citations = _citations_on(fed, page_id)
 
-    assert (said["https://x.net/"].way, said["https://x.net/"].access_day) == ("bare", None)
+    assert (citations["https://x.net/"].way, citations["https://x.net/"].access_day) == ("bare", None)
 
 
 def test_the_history_tells_when_a_link_of_an_old_page_was_added(

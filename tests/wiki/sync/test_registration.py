@@ -34,13 +34,13 @@ SPACES = {
 
 @pytest.fixture(scope="module")
 def registry(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> SharedRegistry:
-    """The registry that this module's tests on PostgreSQL have after each other."""
+    """Return the registry on PostgreSQL that this module's tests use one after another."""
     return SharedRegistry(postgres, tmp_path_factory.mktemp("registry"))
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RegistryStore]:
-    """An empty registry, on either database."""
+    """Yield an empty registry, on either database."""
     is_shared = request.param == "postgresql"
     url = request.getfixturevalue("registry").empty() if is_shared else ""
     opened = open_registry(Layout(tmp_path), url)
@@ -89,12 +89,12 @@ def test_said_again_what_is_given_changes_and_the_rest_stays(store: RegistryStor
     _put(store, feed={"grace_h": 24, "categories": ("A",)})
     with store.writing() as connection:
         (wiki,) = all_wikis(connection)
-        said = {"is_private": True, "feed": {"grace_h": 24, "categories": ["A"]}}
-        change_wiki(connection, wiki, settings=said)
+        wiki_settings = {"is_private": True, "feed": {"grace_h": 24, "categories": ["A"]}}
+        change_wiki(connection, wiki, settings=wiki_settings)
     again = _put(store, feed={"archive": False, "categories": (), "grace_h": None})
     assert again.id == wiki.id
-    found = WikiSettings.parse(again.settings).feed
-    assert (found.grace_h, found.categories, found.archive) == (24, (), False)
+    feed = WikiSettings.parse(again.settings).feed
+    assert (feed.grace_h, feed.categories, feed.archive) == (24, (), False)
     assert '"is_private": true' in again.settings
 
 

@@ -44,7 +44,7 @@ class FeedingMachine(RuleBasedStateMachine):
 
     @initialize(grace=st.sampled_from([0, 24]), at_once=st.integers(1, 4), swept=st.booleans())
     def begin(self, grace: int, at_once: int, *, swept: bool) -> None:
-        """A wiki with a page, and a feeder: just begun, or one whose sweep is long done."""
+        """Create a wiki with a page, and a feed: new, or (`swept`) with its sweep done."""
         feed = {"grace_h": grace, "sweep_days": 365 if swept else 7}
         with self.store.writing() as rows:
             for table in metadata.tables.values():
@@ -61,21 +61,21 @@ class FeedingMachine(RuleBasedStateMachine):
             pass
 
     def start(self) -> None:
-        """A new process."""
+        """Create the feed, as a new process does."""
         shared = SyncServices(self.store, self.archive, self.clock, "test")
         self.feed = WikiFeed(self.known, self.model, shared)
 
     def free(self) -> list[str]:
-        """Names that no page has."""
+        """Return the titles that no page has."""
         return [title for title in TITLES if self.model.titled(title) is None]
 
     def taken(self) -> list[str]:
-        """Names of pages."""
+        """Return the titles of all pages, sorted."""
         return sorted(page.title for page in self.model.there.values())
 
     @rule(title=st.sampled_from(TITLES), links=st.sets(st.sampled_from(URLS)), late=st.booleans())
     def edit(self, title: str, links: set[str], *, late: bool) -> None:
-        """Somebody writes a page; its new links may come to the wiki's table late."""
+        """Write a page; if `late`, its new links come to the wiki's table of links later."""
         old = self.model.titled(title)
         page_id = self.model.edit(title, *sorted(links))
         if late:
@@ -84,7 +84,7 @@ class FeedingMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), redirect=st.booleans())
     def move(self, data: st.DataObject, *, redirect: bool) -> None:
-        """Somebody moves a page, perhaps over another one."""
+        """Move a page, perhaps over another one."""
         title = data.draw(st.sampled_from(self.taken() or [""]))
         target = data.draw(st.sampled_from(TITLES))
         if title and title != target:
@@ -92,38 +92,38 @@ class FeedingMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def delete(self, data: st.DataObject) -> None:
-        """Somebody deletes a page."""
+        """Delete a page."""
         title = data.draw(st.sampled_from(self.taken() or [""]))
         if title:
             self.model.delete(title)
 
     @rule(data=st.data())
     def restore(self, data: st.DataObject) -> None:
-        """Somebody restores a page."""
+        """Restore a page."""
         title = data.draw(st.sampled_from(sorted(set(self.model.deleted) & set(self.free())) or [""]))
         if title:
             self.model.restore(title)
 
     @rule()
     def catch_up(self) -> None:
-        """The wiki's deferred updates have run."""
+        """Run the wiki's deferred updates."""
         self.model.late.clear()
 
     @rule(seconds=st.sampled_from([1, 30, 4_000, 90_000, 8 * 86_400]))
     def wait(self, seconds: int) -> None:
-        """Time passes; a wiki's deferred updates run within seconds of a save."""
+        """Advance the clock; a wiki's deferred updates run within seconds of a save."""
         if seconds >= SETTLING_DELAY.total_seconds():
             self.model.late.clear()
         self.clock.advance(seconds=seconds)
 
     @rule()
     def work(self) -> None:
-        """The feeder does a round."""
+        """Run a round of the feed."""
         asyncio.run(self.feed.round(is_notified=True))
 
     @rule(number=st.integers(1, 6))
     def be_away(self, number: int) -> None:
-        """The wiki does not answer one of the next questions."""
+        """Run a round in which the wiki does not answer one of the requests."""
         self.model.trouble_at = number
         with suppress(TransientError):
             asyncio.run(self.feed.round(is_notified=True))
@@ -131,7 +131,7 @@ class FeedingMachine(RuleBasedStateMachine):
 
     @rule(after=st.integers(0, 4), is_written=st.booleans())
     def be_killed(self, after: int, *, is_written: bool) -> None:
-        """The process is killed at one of its writes, before or after it; another one begins."""
+        """Kill the process at one of its writes, before or after it; start another one."""
         write, note, left = PageImporter.write, PageImporter.note, after
 
         def killed(original: Any) -> Any:
@@ -140,10 +140,10 @@ class FeedingMachine(RuleBasedStateMachine):
                 left -= 1
                 if left < 0 and not is_written:
                     raise ProcessKilled
-                found = original(*given, **named)
+                result = original(*given, **named)
                 if left < 0:
                     raise ProcessKilled
-                return found
+                return result
 
             return wrapped
 
@@ -157,18 +157,18 @@ class FeedingMachine(RuleBasedStateMachine):
 
     @rule()
     def forget(self) -> None:
-        """The wiki forgets its changes, of months ago: what they deferred has long been done."""
+        """Forget the wiki's changes, as after months: their deferred updates have long run."""
         self.model.late.clear()
         self.model.forget()
 
     @rule(is_away=st.booleans())
     def archive_turns(self, *, is_away: bool) -> None:
-        """The archive goes or returns."""
+        """Make the archive unavailable or available."""
         self.archive.is_away = is_away
 
     @rule()
     def compare(self) -> None:
-        """Once all has settled the registry is as the wiki, and the archive has been given every link."""
+        """Assert that, once settled, the registry equals the wiki, and the archive has been given every link."""
         self.model.late.clear()
         self.archive.is_away = False
         for _ in range(4):
@@ -188,24 +188,24 @@ class FeedingMachine(RuleBasedStateMachine):
             )
 
     def observed(self) -> list[Any]:
-        """Pages that meet the criteria."""
+        """Return the pages that meet the criteria."""
         criteria = compile_criteria(FeedSettings(), self.model.facts_now)
         return [page for page in self.model.there.values() if criteria.refusal(page) is None]
 
     def listed(self) -> dict[int, tuple[str, set[str]]]:
-        """What the registry has of the observed namespace."""
+        """Return title and URLs of the registry's pages in the observed namespace, by page ID."""
         with self.store.reading() as rows:
             there = rows.execute(select(pages.c.id, pages.c.page_id, pages.c.title).where(pages.c.namespace == 0)).all()
-            found = {}
+            page_by_id = {}
             for number, page_id, title in there:
                 ids = rows.execute(
                     select(refs.c.url_id).where(refs.c.page == number, refs.c.gone_day.is_(None))
                 ).scalars()
-                found[page_id] = (title, {row.url for row in urls_by_id(rows, ids).values()})
-        return found
+                page_by_id[page_id] = (title, {row.url for row in urls_by_id(rows, ids).values()})
+        return page_by_id
 
     def teardown(self) -> None:
-        """Every run ends by a comparison."""
+        """End every run with a comparison."""
         if hasattr(self, "feed"):
             self.compare()
 

@@ -87,7 +87,7 @@ class NotedWebhook:
 def _ask(
     path: str, document: Any, *, header: Header = signed, noted: NotedWebhook | None = None, times: int = 1
 ) -> tuple[NotedWebhook, list[httpx.Response]]:
-    """What the webhook answers to the same request, so many times."""
+    """Send the same request `times` times; return the webhook and its answers."""
 
     async def ask() -> tuple[NotedWebhook, list[httpx.Response]]:
         webhook = noted or NotedWebhook()
@@ -111,11 +111,11 @@ def test_pages_that_changed_are_rung_for() -> None:
 
 
 def test_levels_of_the_wiki_come_with_its_changes() -> None:
-    """What its LocalSettings.php says; without it nothing is said of levels."""
-    asked = []
+    """Levels from the wiki's LocalSettings.php are passed on; without them none are set."""
+    requests = []
 
     async def set_wiki_levels(levels: WikiLevelsRequest) -> None:
-        asked.append(levels)
+        requests.append(levels)
 
     for document in (CHANGE, {**CHANGE, "wiki_levels": {"shown": None, "stored": "text"}}):
         noted = NotedWebhook()
@@ -124,7 +124,7 @@ def test_levels_of_the_wiki_come_with_its_changes() -> None:
         assert answer.status_code == 204
         assert noted.notified
 
-    assert asked == [WikiLevelsRequest(WikiName("mywiki", "farm"), None, "text")]
+    assert requests == [WikiLevelsRequest(WikiName("mywiki", "farm"), None, "text")]
 
 
 @pytest.mark.parametrize("levels", [{"stored": "text"}, [], {"shown": 7}, {"shown": "x" * 101}])
@@ -166,7 +166,7 @@ def _at(shift_s: int) -> Header:
 
 
 @pytest.mark.parametrize(
-    ("header", "said"),
+    ("header", "message"),
     [
         (lambda _path, _body: "", "missing"),
         (lambda path, body: signed(path, body, secret=b"another secret, as long as it must"), "secret"),
@@ -179,12 +179,12 @@ def _at(shift_s: int) -> Header:
     ],
     ids=["none", "secret", "body", "path", "old", "future", "form", "release"],
 )
-def test_what_is_not_signed_now_with_the_secret_is_refused(header: Header, said: str) -> None:
+def test_what_is_not_signed_now_with_the_secret_is_refused(header: Header, message: str) -> None:
     """Nothing notifies, and the answer is 403."""
     noted, (answer,) = _ask("/changes", CHANGE, header=header)
 
     assert (answer.status_code, noted.notified) == (403, [])
-    assert said in answer.json()["error"]
+    assert message in answer.json()["error"]
 
 
 @pytest.mark.parametrize(
@@ -224,17 +224,17 @@ def test_a_test_rings_for_nobody() -> None:
 
 def test_a_stored_level_is_asked_for_by_a_path_of_its_own() -> None:
     """The document is that of a level."""
-    asked = []
+    requests = []
 
     async def set_level(level: LevelRequest) -> str | None:
-        asked.append(level)
+        requests.append(level)
         return level.level
 
     for path in ("/level", "/stored-level"):
         _, (answer,) = _ask(path, LEVEL, noted=NotedWebhook(set_level))
         assert answer.status_code == 200
-    assert [each.is_stored for each in asked] == [False, True]
-    assert asked[0] == replace(asked[1], is_stored=False)
+    assert [each.is_stored for each in requests] == [False, True]
+    assert requests[0] == replace(requests[1], is_stored=False)
 
 
 @pytest.mark.parametrize("path", ["/changes", "/level"])
@@ -264,8 +264,8 @@ def test_used_signatures_are_forgotten_when_they_are_too_old(store: RegistryStor
 
     assert all(asyncio.run(use_ten()))
     with store.reading() as rows:
-        kept = rows.execute(select(func.count()).select_from(webhook_signatures)).scalar_one()
-    assert kept == 3
+        signature_count = rows.execute(select(func.count()).select_from(webhook_signatures)).scalar_one()
+    assert signature_count == 3
 
 
 @pytest.mark.parametrize("begun", [b"", b"POST /changes HTTP/1.1\r\nHo"], ids=["idle", "begun"])
@@ -313,16 +313,16 @@ def test_what_cannot_be_read_is_told(document: Any, status: int) -> None:
 
 def test_a_level_is_set() -> None:
     """For the user whom the wiki names."""
-    asked: list[LevelRequest] = []
+    requests: list[LevelRequest] = []
 
     async def set_level(level: LevelRequest) -> str | None:
-        asked.append(level)
+        requests.append(level)
         return level.level
 
     _, (answer,) = _ask("/level", LEVEL, noted=NotedWebhook(set_level))
 
     assert (answer.status_code, answer.json()) == (200, {"url": "https://a.net/", "level": "html"})
-    assert [each.user for each in asked] == ["Ann"]
+    assert [each.user for each in requests] == ["Ann"]
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ class ModelledFeed:
         self.feed = self.feeder("test")
 
     def feeder(self, holder: str) -> WikiFeed:
-        """Another process."""
+        """Return a feed, as another process has it."""
         shared = SyncServices(self.store, self.archive, self.clock, holder)
         return WikiFeed(self.wiki, self.model, shared)
 
@@ -69,34 +69,34 @@ class ModelledFeed:
             self.wiki = change_wiki(rows, self.wiki, settings={"feed": feed})
 
     def work(self, *, sweeps: bool = True) -> list[FeedRound]:
-        """Rounds until nothing is left to do."""
+        """Run rounds until nothing is left to do."""
         done = [asyncio.run(self.feed.round(is_notified=True, sweeps=sweeps))]
         while done[-1].is_busy:
             done.append(asyncio.run(self.feed.round(sweeps=sweeps)))
         return done
 
     def links(self, page_id: int) -> list[str]:
-        """The links that a page has by the registry."""
+        """Return the URLs that a page has in the registry, sorted."""
         with self.store.reading() as rows:
-            found = select(refs.c.url_id).where(
+            query = select(refs.c.url_id).where(
                 refs.c.page == number_of(self.wiki.id, page_id), refs.c.gone_day.is_(None)
             )
-            ids = list(rows.execute(found).scalars())
+            ids = list(rows.execute(query).scalars())
             return sorted(row.url for row in urls_by_id(rows, ids).values())
 
     def known(self) -> list[str]:
-        """The titles of the pages that the registry has."""
+        """Return the titles of the pages that the registry has, sorted."""
         with self.store.reading() as rows:
             return sorted(rows.execute(select(pages.c.title)).scalars())
 
     def taken(self) -> list[str]:
-        """What was archived, in order."""
+        """Return the archived URLs, in order."""
         return [each.url for each in self.archive.taken]
 
 
 @pytest.fixture
 def fed(tmp_path: Path) -> Iterator[ModelledFeed]:
-    """A wiki that was swept."""
+    """Yield the feed of a wiki that was swept."""
     store = opened(tmp_path)
     made = ModelledFeed(store)
     made.work()
@@ -311,13 +311,13 @@ def test_a_sweep_goes_on_where_it_was_stopped(fed: ModelledFeed) -> None:
     fed.clock.advance(days=8)
     asyncio.run(fed.feed.round())
     asyncio.run(fed.feed.round())
-    fed.model.asked.clear()
+    fed.model.requests.clear()
 
     fed.feed = fed.feeder("test")
     done = fed.work()
 
-    assert "pages [1, 2]" not in fed.model.asked
-    assert "pages [5, 6]" in fed.model.asked
+    assert "pages [1, 2]" not in fed.model.requests
+    assert "pages [5, 6]" in fed.model.requests
     assert done[-1].sweep is not None
     assert done[-1].sweep.pages == 6
 
@@ -360,7 +360,7 @@ def test_what_was_just_saved_is_handed_on_before_what_was_swept(fed: ModelledFee
 
 
 def test_an_archive_that_is_away_gets_the_links_later(fed: ModelledFeed) -> None:
-    """What could not be handed on waits, and is handed on once."""
+    """Links that cannot be handed on are kept, and are handed on once."""
     fed.archive.is_away = True
     fed.model.edit("A", "https://a.net/")
     done = fed.work()
@@ -488,7 +488,7 @@ def test_a_page_that_leaves_the_criteria_is_kept_but_not_archived(fed: ModelledF
 def test_what_is_excluded_is_not_observed(fed: ModelledFeed, setting: str, values: list[str]) -> None:
     """W35: exclusion comes after inclusion; a page without an item is excluded by none."""
     fed.set(**{setting: values})
-    fed.model.said["A"] = frozenset({"P31", "P31=Q5"})
+    fed.model.statements["A"] = frozenset({"P31", "P31=Q5"})
     fed.model.edit("A", "https://a.net/", categories=["Category:Secret"], uses=["Template:Private"])
     fed.model.edit("B", "https://b.net/")
     fed.work()
@@ -504,7 +504,7 @@ def test_what_is_excluded_is_not_observed(fed: ModelledFeed, setting: str, value
 def test_only_what_is_included_is_observed(fed: ModelledFeed, setting: str, values: list[str]) -> None:
     """W35: by one of the templates or statements that are named; what is not known is not observed."""
     fed.set(**{setting: values})
-    fed.model.said.update(A=frozenset({"P31", "P31=Q5"}), B=frozenset({"P31", "P31=Q6"}), C=frozenset(), D=None)
+    fed.model.statements.update(A=frozenset({"P31", "P31=Q5"}), B=frozenset({"P31", "P31=Q6"}), C=frozenset(), D=None)
     fed.model.edit("A", "https://a.net/", uses=["Template:Infobox person"])
     fed.model.edit("B", "https://b.net/", uses=["User:Infobox person", "Template:Dates"])
     fed.model.edit("C", "https://c.net/")
@@ -517,7 +517,7 @@ def test_only_what_is_included_is_observed(fed: ModelledFeed, setting: str, valu
 def test_inclusion_comes_before_exclusion(fed: ModelledFeed) -> None:
     """W35: each kind that is set must be met, and none that excludes."""
     fed.set(templates=["T"], properties=["P31"], not_properties=["P31=Q5"], not_templates=["U"])
-    fed.model.said.update(dict.fromkeys("ABC", frozenset({"P31"})), D=frozenset({"P31", "P31=Q5"}))
+    fed.model.statements.update(dict.fromkeys("ABC", frozenset({"P31"})), D=frozenset({"P31", "P31=Q5"}))
     fed.model.edit("A", "https://a.net/", uses=["Template:T"])
     fed.model.edit("B", "https://b.net/", uses=["Template:T", "Template:U"])
     fed.model.edit("C", "https://c.net/")
@@ -534,7 +534,7 @@ def test_a_sweep_finds_pages_whose_items_say_something_else_now(fed: ModelledFee
     fed.work()
     assert fed.known() == []
 
-    fed.model.said["A"] = frozenset({"P31", "P31=Q5"})
+    fed.model.statements["A"] = frozenset({"P31", "P31=Q5"})
     fed.clock.advance(days=8)
     fed.work()
 
@@ -547,13 +547,13 @@ def test_a_sweep_by_templates_reads_no_page_that_uses_none(fed: ModelledFeed) ->
     used = fed.model.edit("A", "https://a.net/", uses=["Template:T"])
     fed.model.edit("B", "https://b.net/")
     fed.clock.advance(days=8)
-    fed.model.asked.clear()
+    fed.model.requests.clear()
     asyncio.run(fed.feed.context.refresh())
     asyncio.run(fed.feed.sweeper.begin())
     while (sweep := fed.feed.sweeper.sweep()) and not sweep.is_done:
         asyncio.run(fed.feed.sweeper.go_on())
 
-    assert [each for each in fed.model.asked if each.startswith("pages")] == [f"pages [{used}]"]
+    assert [each for each in fed.model.requests if each.startswith("pages")] == [f"pages [{used}]"]
 
 
 def test_a_page_that_somebody_asked_for_is_read_with_the_next_round(fed: ModelledFeed) -> None:
@@ -581,22 +581,22 @@ def test_a_page_that_was_asked_for_is_adopted_if_the_criteria_allow_it(fed: Mode
     assert fed.known() == []
     day = day_of(fed.clock.now())
     with fed.store.writing() as rows:
-        asked = [numbered, 4711], ["User:B", "C", "Nowhere"]
-        assert put_page_requests(rows, fed.wiki.id, *asked, day=day) == 5
+        requests = [numbered, 4711], ["User:B", "C", "Nowhere"]
+        assert put_page_requests(rows, fed.wiki.id, *requests, day=day) == 5
 
     fed.work(sweeps=False)
     assert fed.known() == ["User:A", "User:B"]
     assert fed.links(numbered) == ["https://a.net/"]
     with fed.store.reading() as rows:
-        found = find_page_requests(rows, fed.wiki.id, [4711], ["C", "User:B"])
+        facts_by_page = find_page_requests(rows, fed.wiki.id, [4711], ["C", "User:B"])
         assert find_urls(rows, ["https://c.net/"]) == {}  # not watched because of that
-    told = {page.title or page.page_id: facts.keys for page, facts in found.items()}
-    assert told == {4711: (), "C": (key_of("https://c.net/"),), "User:B": ()}
+    keys_by_page = {page.title or page.page_id: facts.keys for page, facts in facts_by_page.items()}
+    assert keys_by_page == {4711: (), "C": (key_of("https://c.net/"),), "User:B": ()}
 
     with fed.store.writing() as rows:
-        assert put_page_requests(rows, fed.wiki.id, *asked, day=day) == 0
+        assert put_page_requests(rows, fed.wiki.id, *requests, day=day) == 0
         assert waiting_pages(rows, fed.wiki.id, limit=9) == []
-        assert put_page_requests(rows, fed.wiki.id, *asked, day=day + 1) == 5
+        assert put_page_requests(rows, fed.wiki.id, *requests, day=day + 1) == 5
 
 
 def test_links_to_pages_of_the_farm_that_are_not_there_are_noted(fed: ModelledFeed) -> None:
@@ -710,8 +710,8 @@ def test_a_link_is_of_the_account_whose_revision_brought_it(fed: ModelledFeed) -
     fed.work()
 
     with fed.store.reading() as rows:
-        found = additions_of(rows, since_day=0, limit=10)
-    assert {(each.account, each.url, each.title) for each in found} == {
+        additions = additions_of(rows, since_day=0, limit=10)
+    assert {(each.account, each.url, each.title) for each in additions} == {
         ("Ann", "https://new.net/", "A"),
         ("Bob", "https://spam.net/1", "A"),
     }

@@ -26,14 +26,13 @@ KINDS = ["503", "login", "half", "readonly", "database"]
 
 @pytest.fixture(scope="module")
 def proxy(wiki: RunningWiki) -> Iterator[WikiProxy]:
-    """A proxy for the wiki."""
     with running_wiki_proxy(wiki.base) as running:
         yield running
 
 
 @pytest.fixture
 def behind(proxy: WikiProxy, tmp_path: Path) -> Iterator[FedRegistry]:
-    """A feed that reads the wiki through the proxy."""
+    """Yield a registry whose feed reads the wiki through the proxy."""
     proxy.script = None
     store = opened(tmp_path)
     with store.writing() as rows:

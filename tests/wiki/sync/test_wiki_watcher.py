@@ -31,11 +31,11 @@ class ServedFarm:
         self.models: dict[WikiName, ModelWiki] = {}
         self.opened: list[str] = []
         self.archive = KeepingArchive()
-        self.told: list[WatcherReport] = []
-        self.has_told = asyncio.Event()
+        self.reports: list[WatcherReport] = []
+        self.has_reported = asyncio.Event()
 
     def add(self, name: str) -> ModelWiki:
-        """Another wiki; each answers far less often than real ones are asked."""
+        """Add a wiki; it is polled once an hour, far less often than real ones."""
         with self.store.writing() as rows:
             wiki = ensure_wiki(rows, parse_wiki(name), day=0)
             url = f"https://{name}.net/api.php"
@@ -45,17 +45,17 @@ class ServedFarm:
 
     @asynccontextmanager
     async def open(self, wiki: Wiki) -> AsyncIterator[WikiSource]:
-        """A wiki's source."""
+        """Yield a wiki's source."""
         self.opened.append(wiki.name.dbname)
         yield self.models[wiki.name]
 
-    def tell(self, said: WatcherReport) -> None:
+    def tell(self, report: WatcherReport) -> None:
         """Note it."""
-        self.told.append(said)
-        self.has_told.set()
+        self.reports.append(report)
+        self.has_reported.set()
 
     def watch(self, *names: str, holder: str = "test") -> WikiWatcher:
-        """A watch of these wikis."""
+        """Return a watcher of these wikis."""
         shared = SyncServices(self.store, self.archive, SystemClock(), holder)
         wanted = [parse_wiki(name) for name in names]
         return WikiWatcher(shared, self.open, names=wanted, on_report=self.tell)
@@ -64,15 +64,15 @@ class ServedFarm:
         """Wait until a URL was archived, or a trouble was told."""
         async with asyncio.timeout(120):
             while not any(each.url == what for each in self.archive.taken) and not any(
-                what in each.trouble for each in self.told
+                what in each.trouble for each in self.reports
             ):
-                self.has_told.clear()
-                await self.has_told.wait()
+                self.has_reported.clear()
+                await self.has_reported.wait()
 
 
 @pytest.fixture
 def farm(tmp_path: Path) -> Iterator[ServedFarm]:
-    """No wikis yet."""
+    """Yield a farm without wikis."""
     store = opened(tmp_path)
     yield ServedFarm(store)
     store.close()
@@ -181,7 +181,7 @@ def test_internal_error_over_one_wiki_ends_no_other(farm: ServedFarm, monkeypatc
 
     assert not is_well
     assert {each.url for each in farm.archive.taken} == {"https://by-twowiki.net/"}
-    assert ["OverflowError" in each.trouble for each in farm.told if each.trouble] == [True]
+    assert ["OverflowError" in each.trouble for each in farm.reports if each.trouble] == [True]
     assert asyncio.run(farm.watch().once())
     assert "https://by-onewiki.net/" in {each.url for each in farm.archive.taken}
 

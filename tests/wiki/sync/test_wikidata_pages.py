@@ -52,7 +52,7 @@ OTHERS = {"not_properties": ["P31=Q5"]}
 
 @pytest.fixture(scope="module")
 def items() -> Iterator[RepositoryServer]:
-    """A repository: Q1 is a person and so is Q2, which was merged into it; Q3 is a town; Q4 was one."""
+    """Yield a repository: Q1 is a person, Q2 was merged into it, Q3 is a town, Q4 was a person (deprecated)."""
     with repository() as made:
         made.put("Q1", statement("P31", "Q5"), statement("P21", snaktype="somevalue"))
         made.redirects["Q2"] = "Q1"
@@ -63,14 +63,14 @@ def items() -> Iterator[RepositoryServer]:
 
 @pytest.fixture(scope="module")
 def wiki(items: RepositoryServer) -> Iterator[RunningWiki]:
-    """A wiki whose pages have items there."""
+    """Yield a wiki whose pages have items there."""
     with running_wiki(server="self", settings=CLIENT % items.proxy.base) as running:
         yield running
 
 
 @pytest.fixture
 def chosen(wiki: RunningWiki, items: RepositoryServer, tmp_path: Path) -> Iterator[FedRegistry]:
-    """A registry whose feeder has just begun, and the repository as it was made."""
+    """Yield a registry whose feed has just begun, with the repository in its initial state."""
     items.instead = None
     store = opened(tmp_path)
     with store.writing() as rows:
@@ -103,7 +103,7 @@ def test_pages_are_chosen_by_what_their_items_say(
     chosen.set(**feed)
     chosen.rounds(sweeps=False)
     assert {title for title, page_id in pages.items() if chosen.taken(page_id) == [link]} == observed
-    assert items.asked == ["Q1|Q2|Q3|Q4|Q404"]
+    assert items.id_lists == ["Q1|Q2|Q3|Q4|Q404"]
 
 
 def test_a_repository_that_is_away_loses_no_page(
@@ -133,8 +133,8 @@ def test_a_repository_that_is_away_loses_no_page(
 async def test_a_wiki_on_the_web_leads_nobody_into_a_private_network(items: RepositoryServer) -> None:
     """A wiki that is asked through a proxy counts as one on the web; the operator may name any repository."""
     there = f"http://localhost:{items.proxy.base.rpartition(':')[2]}"
-    told = {"query": {"wikibase": {"repo": {"url": {"base": there, "scriptpath": "/w"}}}}}
-    items.instead = ProxiedResponse.of_json(told)
+    document = {"query": {"wikibase": {"repo": {"url": {"base": there, "scriptpath": "/w"}}}}}
+    items.instead = ProxiedResponse.of_json(document)
     address, route = "http://wiki.example.org/api.php", ServerRoute(proxy=items.proxy.base)
     async with WikiApi(address, route=route) as api, WikibaseRepository(api, WikiApi) as asking:
         with pytest.raises(WikiAwayError, match="only a public server"):
@@ -169,16 +169,16 @@ def test_an_operator_chooses_pages_by_their_items(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """What nobody has is told, what is no entry is refused; a sweep says first what it would do."""
+    """An unknown property is reported, an invalid entry is refused; a dry run shows what a sweep would do."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
         line = ["weboid", "wiki", *arguments, "--collection", str(tmp_path / "c")]
         monkeypatch.setattr(sys, "argv", line)
         with pytest.raises(SystemExit) as ended:
             main()
-        told = capsys.readouterr()
+        output = capsys.readouterr()
         assert isinstance(ended.value.code, int)
-        return ended.value.code, told.out, told.err
+        return ended.value.code, output.out, output.err
 
     items.instead = None
     items.put("P31")
@@ -196,8 +196,8 @@ def test_an_operator_chooses_pages_by_their_items(
     assert "Warning: the wiki has no P32: check its spelling" in out
 
     code, out, err = run("sweep", "--dry-run", "--json")
-    told: Any = json.loads(out)
-    assert (code, told["pages"], told["not_observed"]) == (ExitCode.OK, 1, {"property": 1}), err
+    document: Any = json.loads(out)
+    assert (code, document["pages"], document["not_observed"]) == (ExitCode.OK, 1, {"property": 1}), err
 
     code, _, err = run("add", wiki.base, "--item-api", f"{items.proxy.base}/other/api.php")
     assert (code, "item_api" in err) == (ExitCode.INPUT, True), err

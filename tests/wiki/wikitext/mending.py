@@ -15,39 +15,39 @@ Remedying = Callable[[str], LinkRemedy | None]
 
 
 def address(url: str, stamp: str = STAMP) -> str:
-    """Of a copy in the Wayback Machine."""
+    """Return the address of a copy in the Wayback Machine."""
     return f"https://web.archive.org/web/{stamp}/{url}"
 
 
 def copied(url: str, title: str = "The archived title") -> LinkRemedy:
-    """It is dead, and there is a copy."""
+    """Return the remedy for a dead link with a copy."""
     return LinkRemedy(LinkCondition.DEAD, ArchivedCopy(address(url), STAMP, "wayback", title))
 
 
 def usurped(url: str) -> LinkRemedy:
-    """It belongs to somebody else now, and there is a copy."""
+    """Return the remedy for a link that belongs to another owner now, with a copy."""
     return LinkRemedy(LinkCondition.USURPED, copied(url).copy)
 
 
 def lost(_url: str) -> LinkRemedy:
-    """It is dead, and there is no copy."""
+    """Return the remedy for a dead link without a copy."""
     return LinkRemedy(LinkCondition.DEAD)
 
 
 def alive(_url: str) -> LinkRemedy:
-    """It works again, and we had said that it did not."""
+    """Return the remedy for a link that works again after we had marked it as dead."""
     return LinkRemedy(LinkCondition.ALIVE, is_ours=True)
 
 
 def read(text: str, rules: TemplateRules, options: RepairOptions = OPTIONS) -> tuple[Citation, ...]:
-    """The citations of the text."""
+    """Return the citations of the text, read on 21 November 2026."""
     return read_citations(text, rules, today=date(2026, 11, 21), own=options.own)
 
 
 def mend(
     text: str, remedying: Remedying = copied, language: str | TemplateRules = "en", options: RepairOptions = OPTIONS
 ) -> RepairedText:
-    """The text repaired, with a remedy for each of its links that one is made for."""
+    """Repair the text, with the remedies that `remedying` returns for its links."""
     rules = rules_for(language) if isinstance(language, str) else language
     citations = read(text, rules, options)
     remedies = {url: remedy for url in (each.url for each in citations) if (remedy := remedying(url)) is not None}

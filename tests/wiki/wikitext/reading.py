@@ -10,16 +10,16 @@ TODAY = date(2026, 11, 21)
 
 
 def read(text: str, language: str = "en") -> tuple[Citation, ...]:
-    """The citations of a text."""
+    """Return the citations of a text, read on `TODAY`."""
     return read_citations(text, rules_for(language), today=TODAY)
 
 
 def one(text: str, language: str = "en") -> Citation:
-    """The only citation of a text."""
+    """Return the only citation of a text."""
     (citation,) = read(text, language)
     return citation
 
 
 def urls(text: str, language: str = "en") -> list[str]:
-    """URLs of a text, in their order."""
+    """Return the URLs of a text, in their order."""
     return [citation.url for citation in read(text, language)]

@@ -26,10 +26,10 @@ def test_every_part_is_where_it_says(before: str, template: str, after: str) -> 
     """Fields follow each other without a gap, and hold their names and values (property)."""
     text = before + template + after
     span = TextSpan(len(before), len(before) + len(template))
-    found = template_layout(text, span)
-    assert found is not None
-    at = found.name_end
-    for field in found.fields:
+    layout = template_layout(text, span)
+    assert layout is not None
+    at = layout.name_end
+    for field in layout.fields:
         assert field.start == at
         assert text[field.start] == "|"
         assert field.start < field.value_start <= field.inner.start <= field.inner.end <= field.end
@@ -46,8 +46,8 @@ def test_every_part_is_where_it_says(before: str, template: str, after: str) -> 
 )
 def test_what_is_not_one_template_is_none(text: str) -> None:
     """Broken or several: nobody guesses."""
-    found = template_layout(text, TextSpan(0, len(text)))
-    assert found is None or len(found.fields) <= 1
+    layout = template_layout(text, TextSpan(0, len(text)))
+    assert layout is None or len(layout.fields) <= 1
 
 
 def test_a_template_without_an_end_of_reading_is_none() -> None:
@@ -71,6 +71,6 @@ def test_a_template_without_an_end_of_reading_is_none() -> None:
 )
 def test_a_new_parameter_looks_like_the_others(template: str, written: str) -> None:
     """White space before the bar, behind it, around the equals sign, and columns (B15)."""
-    found = template_layout(template, TextSpan(0, len(template)))
-    assert found is not None
-    assert TemplateStyle.of(found, found.fields[0]).parameter("new", "1") == written
+    layout = template_layout(template, TextSpan(0, len(template)))
+    assert layout is not None
+    assert TemplateStyle.of(layout, layout.fields[0]).parameter("new", "1") == written

@@ -109,7 +109,7 @@ def test_archives_are_older_than_wikis() -> None:
     st.sampled_from(["{d} {m} {y}", "{m} {d}, {y}", "{d}. {m} {y}", "{y} {m} {d}"]),
 )
 def test_every_name_of_a_month_is_read_in_every_style(day: date, name: str, style: str) -> None:
-    """What is written with a month's name is read as that day."""
+    """A date that is written with a month's name is read as that day."""
     try:
         meant = day.replace(month=month_numbers()[name])
     except ValueError:
@@ -121,5 +121,5 @@ def test_every_name_of_a_month_is_read_in_every_style(day: date, name: str, styl
 @given(st.text(alphabet="0123456789-/. |年月日amrchJänuy", max_size=80))
 def test_no_text_is_read_as_a_day_beyond_what_is_possible(text: str) -> None:
     """Whatever is written: a day between the first wiki and tomorrow, or none."""
-    found = read_date(text, today=TODAY)
-    assert found is None or date(2001, 1, 1) <= found <= date(2026, 11, 22)
+    day = read_date(text, today=TODAY)
+    assert day is None or date(2001, 1, 1) <= day <= date(2026, 11, 22)

@@ -37,10 +37,10 @@ def test_the_last_parameter_of_a_name_counts_and_an_empty_alias_does_not() -> No
 )
 def test_an_archives_address_stands_for_its_original(text: str, way: CitationForm) -> None:
     """Wherever it stands in the original's place; copies of copies are followed."""
-    found = one(text)
-    assert (found.url, found.way) == (A, way)
-    assert (found.archive_url, found.archive_date) == (found.address, date(2015, 1, 2))
-    assert text[found.url_span.start : found.url_span.end] == found.address
+    citation = one(text)
+    assert (citation.url, citation.way) == (A, way)
+    assert (citation.archive_url, citation.archive_date) == (citation.address, date(2015, 1, 2))
+    assert text[citation.url_span.start : citation.url_span.end] == citation.address
 
 
 def test_a_dead_link_tag_with_a_link_of_its_own_is_a_citation() -> None:
@@ -100,12 +100,12 @@ def test_an_archive_template_that_names_no_moment_is_of_its_link(tag: str, langu
 
 def test_a_parameter_that_may_hold_wikitext_does() -> None:
     """``Online`` of the German template for literature is a URL, or text with links."""
-    found = one(f"{{{{Literatur|Titel=b|Online={A}|Abruf=2020-03-05}}}}", "de")
-    assert (found.way, found.access_date) == (CitationForm.CITATION, FIFTH)
+    citation = one(f"{{{{Literatur|Titel=b|Online={A}|Abruf=2020-03-05}}}}", "de")
+    assert (citation.way, citation.access_date) == (CitationForm.CITATION, FIFTH)
     assert one(f"{{{{Literatur|Titel=b|Online=[{A} PDF]}}}}", "de").way is CitationForm.BRACKETS
 
 
 def test_roles_name_the_parameter_that_holds_the_url() -> None:
     """Also one that stands in for ``url``."""
-    found = one(f"{{{{cite book|chapter-url={A}}}}}")
-    assert found.parameters[ParameterRole.URL].name == "chapter-url"
+    citation = one(f"{{{{cite book|chapter-url={A}}}}}")
+    assert citation.parameters[ParameterRole.URL].name == "chapter-url"

@@ -19,13 +19,13 @@ def test_a_citation_template_says_everything_of_its_link() -> None:
         f"<ref>{{{{cite web |url={A} |title=A title |access-date=5 March 2020 |archive-url={COPY}"
         " |archive-date=2 January 2015 |url-status=dead |url-access=subscription}}</ref>"
     )
-    found = one(text)
-    assert (found.url, found.title, found.access_date) == (A, "A title", FIFTH)
-    assert (found.archive_url, found.archive_date) == (COPY, date(2015, 1, 2))
-    assert (found.status, found.is_said_dead, found.is_paywalled) == ("dead", True, True)
-    assert found.reference is not None
-    assert text[found.reference.start : found.reference.end] == text
-    for role, parameter in found.parameters.items():
+    citation = one(text)
+    assert (citation.url, citation.title, citation.access_date) == (A, "A title", FIFTH)
+    assert (citation.archive_url, citation.archive_date) == (COPY, date(2015, 1, 2))
+    assert (citation.status, citation.is_said_dead, citation.is_paywalled) == ("dead", True, True)
+    assert citation.reference is not None
+    assert text[citation.reference.start : citation.reference.end] == text
+    for role, parameter in citation.parameters.items():
         assert text[parameter.inner.start : parameter.inner.end] == parameter.value, role
 
 
@@ -35,10 +35,10 @@ def test_a_german_citation_is_read_by_its_own_names() -> None:
         f"{{{{Internetquelle |url={A} |titel=Titel |abruf=2020-03-05 |archiv-url={COPY}"
         " |archiv-datum=2015-01-02 |offline=ja}}"
     )
-    found = one(text, "de")
-    assert (found.url, found.title, found.access_date) == (A, "Titel", FIFTH)
-    assert (found.archive_url, found.archive_date) == (COPY, date(2015, 1, 2))
-    assert found.status == "dead"
+    citation = one(text, "de")
+    assert (citation.url, citation.title, citation.access_date) == (A, "Titel", FIFTH)
+    assert (citation.archive_url, citation.archive_date) == (COPY, date(2015, 1, 2))
+    assert citation.status == "dead"
 
 
 @pytest.mark.parametrize(
@@ -63,14 +63,14 @@ def test_a_status_is_read_in_its_old_and_new_words(parameter: str, status: str) 
 
 def test_an_archives_address_that_does_not_say_of_what_stays() -> None:
     """Its original must be asked for."""
-    found = one("[https://perma.cc/AB12-CD34 b]")
-    assert found.url == found.archive_url == "https://perma.cc/AB12-CD34"
+    citation = one("[https://perma.cc/AB12-CD34 b]")
+    assert citation.url == citation.archive_url == "https://perma.cc/AB12-CD34"
 
 
 def test_what_merely_reads_like_an_archives_is_none() -> None:
     """Anybody can serve such an address."""
-    found = one(f"[https://evil.test/web/20150102030405/{A} b]")
-    assert (found.archive_url, found.url) == ("", f"https://evil.test/web/20150102030405/{A}")
+    citation = one(f"[https://evil.test/web/20150102030405/{A} b]")
+    assert (citation.archive_url, citation.url) == ("", f"https://evil.test/web/20150102030405/{A}")
 
 
 @pytest.mark.parametrize(
@@ -94,13 +94,13 @@ def test_what_merely_reads_like_an_archives_is_none() -> None:
 )
 def test_a_dead_link_tag_speaks_of_the_link_before_it(text: str) -> None:
     """In the reference, directly behind it, in the line of a list, in the parameter."""
-    found = one(text)
-    assert found.dead_tag is not None
-    assert found.is_said_dead
-    assert found.is_treated_dead
-    assert text[found.dead_tag.span.start : found.dead_tag.span.end].startswith("{{")
-    assert found.url == A
-    assert not found.is_malformed
+    citation = one(text)
+    assert citation.dead_tag is not None
+    assert citation.is_said_dead
+    assert citation.is_treated_dead
+    assert text[citation.dead_tag.span.start : citation.dead_tag.span.end].startswith("{{")
+    assert citation.url == A
+    assert not citation.is_malformed
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_an_archive_template_belongs_to_a_link_without_its_scheme(link: str) -> 
     ],
 )
 def test_an_access_date_is_read_from_words_behind_a_link(text: str, language: str) -> None:
-    """Where no template says it."""
+    """Links without a template take the date from the words behind them."""
     assert one(text, language).access_date == FIFTH
 
 
@@ -179,15 +179,15 @@ def test_a_human_can_ask_bots_to_leave_a_link_alone() -> None:
     ],
 )
 def test_a_link_that_is_all_of_its_reference_can_become_a_template(text: str, is_so: bool) -> None:
-    """Where nothing that a reader sees would be lost (B15)."""
+    """A reference is converted only if nothing that a reader sees would be lost (B15)."""
     assert read(text)[0].is_convertible is is_so
 
 
 def test_an_archive_without_a_status_leads_readers_to_the_copy() -> None:
     """On a wiki whose templates do so: the link is treated as dead, though nobody said that it is."""
     text = f"{{{{cite web|url={A}|archive-url={COPY}}}}}"
-    found = one(text)
-    assert (found.is_treated_dead, found.is_said_dead, found.status) == (True, False, "")
+    citation = one(text)
+    assert (citation.is_treated_dead, citation.is_said_dead, citation.status) == (True, False, "")
     assert not one(text, "de").is_treated_dead
     assert not one(text.replace("}}", "|url-status=live}}")).is_treated_dead
 
@@ -195,15 +195,15 @@ def test_an_archive_without_a_status_leads_readers_to_the_copy() -> None:
 @pytest.mark.parametrize("value", [f"{{{{URL|{A}}}}}", "{{URL|a.test/x}}", f"[{A}]", f"[{A} b]"])
 def test_a_link_where_a_url_should_be_is_read(value: str) -> None:
     """As readers of the page have it; no bot writes into that template."""
-    found = one(f"{{{{cite web|url={value}|title=b}}}}")
-    assert (found.url, found.within, found.is_malformed) == (A, "cite web", False)
+    citation = one(f"{{{{cite web|url={value}|title=b}}}}")
+    assert (citation.url, citation.within, citation.is_malformed) == (A, "cite web", False)
 
 
 def test_own_addresses_are_copies_when_we_say_which_are_ours() -> None:
     """A wiki's pages may cite this archive itself."""
     text = f"[https://archive.example/page/20150102030405/{A} b]"
-    (found,) = read_citations(text, rules_for("en"), today=TODAY, own=["https://archive.example"])
-    assert (found.url, found.archive_date) == (A, date(2015, 1, 2))
+    (citation,) = read_citations(text, rules_for("en"), today=TODAY, own=["https://archive.example"])
+    assert (citation.url, citation.archive_date) == (A, date(2015, 1, 2))
     other = f"[https://evil.test/page/20150102030405/{A} b]"
-    (found,) = read_citations(other, rules_for("en"), today=TODAY, own=["https://archive.example"])
-    assert (found.url, found.archive_url) == (found.address, "")
+    (citation,) = read_citations(other, rules_for("en"), today=TODAY, own=["https://archive.example"])
+    assert (citation.url, citation.archive_url) == (citation.address, "")

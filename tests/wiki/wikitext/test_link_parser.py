@@ -47,8 +47,8 @@ A = "http://a.test/x"
 )
 def test_a_bare_url_ends_where_mediawiki_ends_it(text: str, url: str) -> None:
     """Punctuation, quotes, brackets, spaces of any script and escaped signs are no part of it."""
-    found = one(text)
-    assert (found.url, found.way, found.is_malformed) == (url, CitationForm.BARE, False)
+    citation = one(text)
+    assert (citation.url, citation.way, citation.is_malformed) == (url, CitationForm.BARE, False)
 
 
 @pytest.mark.parametrize(
@@ -71,13 +71,13 @@ def test_a_bare_url_ends_where_mediawiki_ends_it(text: str, url: str) -> None:
 )
 def test_a_link_in_brackets_has_a_url_and_a_title(text: str, url: str, title: str) -> None:
     """The title may hold links to pages and templates; its first free bracket ends it."""
-    found = one(text)
-    assert (found.url, found.title, found.way) == (url, title, CitationForm.BRACKETS)
+    citation = one(text)
+    assert (citation.url, citation.title, citation.way) == (url, title, CitationForm.BRACKETS)
 
 
 @pytest.mark.parametrize("tag", ["nowiki", "pre", "code", "syntaxhighlight", "source", "math"])
 def test_code_holds_no_links(tag: str) -> None:
-    """What is shown as it is typed is not meant as a link."""
+    """Text that is shown as it is typed is not meant as a link."""
     text = f"<{tag}>{A} [{A} b] {{{{cite web|url={A}}}}}</{tag}>"
     assert read(text) == ()
     assert read(text.upper().replace(tag.upper(), tag.title())) == ()
@@ -138,8 +138,8 @@ def test_what_is_no_link_for_mediawiki_is_none(text: str) -> None:
 )
 def test_a_link_is_found_wherever_it_stands(text: str, way: CitationForm) -> None:
     """And it is told how it stands there."""
-    found = one(text)
-    assert (found.url, found.way) == (A, way)
+    citation = one(text)
+    assert (citation.url, citation.way) == (A, way)
 
 
 @pytest.mark.parametrize("depth", [1, 40, 90])
@@ -165,16 +165,16 @@ def test_templates_within_templates_are_read(depth: int) -> None:
 )
 def test_a_url_that_nobody_can_know_or_fetch_is_malformed(text: str, url: str) -> None:
     """Templates make a part of it, or no host could be asked; it is told as it stands."""
-    found = one(text)
-    assert (found.url, found.is_malformed) == (url, True)
+    citation = one(text)
+    assert (citation.url, citation.is_malformed) == (url, True)
 
 
 def test_signs_that_templates_stand_for_are_signs() -> None:
     """``{{!}}`` and ``{{=}}`` are how a URL with a bar or an equals sign is written in a parameter."""
     text = "{{cite web|url=http://a.test/<!-- c -->?a{{=}}b{{!}}c|title=d}}"
-    found = one(text)
-    assert (found.url, found.is_malformed) == ("http://a.test/?a=b|c", False)
-    assert text[found.url_span.start : found.url_span.end].endswith("b{{!}}c")
+    citation = one(text)
+    assert (citation.url, citation.is_malformed) == ("http://a.test/?a=b|c", False)
+    assert text[citation.url_span.start : citation.url_span.end].endswith("b{{!}}c")
 
 
 def test_a_tag_directly_behind_a_url_is_no_part_of_it() -> None:
@@ -189,25 +189,25 @@ def test_every_address_of_a_citation_is_a_link_of_its_own() -> None:
         "{{cite book|url=http://a.test/1|chapter-url=http://a.test/2|lay-url=http://a.test/3"
         "|quote=[http://a.test/4 b]|archive-url=https://web.archive.org/web/2015/http://a.test/1}}"
     )
-    found = read(text)
-    assert [each.url for each in found] == [f"http://a.test/{n}" for n in (1, 2, 3, 4)]
-    assert [each.way for each in found] == [
+    citations = read(text)
+    assert [each.url for each in citations] == [f"http://a.test/{n}" for n in (1, 2, 3, 4)]
+    assert [each.way for each in citations] == [
         CitationForm.CITATION,
         CitationForm.TEMPLATE,
         CitationForm.TEMPLATE,
         CitationForm.BRACKETS,
     ]
-    assert {each.within for each in found[3:]} == {"cite book"}
+    assert {each.within for each in citations[3:]} == {"cite book"}
 
 
 def test_an_unclosed_template_is_text() -> None:
-    """What stands in it is read as MediaWiki shows it: a bare URL up to the next space."""
+    """Its content is read as MediaWiki shows it: a bare URL ends at the next space."""
     assert urls("{{cite web |url=http://a.test/x |title=b") == [A]
     assert urls("{{cite web |url=http://a.test/x |title=[[b}} {{cite web|url=http://b.test}}") == [A, "http://b.test"]
 
 
 def test_a_template_that_supplies_the_scheme_makes_a_link() -> None:
     """``{{URL|example.org}}``, in an infobox, too."""
-    found = one("{{Infobox|website={{URL|a.test/x}}|b=c}}")
-    assert (found.url, found.way, found.address) == (A, CitationForm.TEMPLATE, A)
+    citation = one("{{Infobox|website={{URL|a.test/x}}|b=c}}")
+    assert (citation.url, citation.way, citation.address) == (A, CitationForm.TEMPLATE, A)
     assert read("{{URL|a b}} {{URL}} {{URL|x}}") == ()

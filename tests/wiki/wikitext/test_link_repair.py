@@ -232,13 +232,13 @@ def test_each_change_is_told() -> None:
     ],
 )
 def test_a_bare_url_ends_where_it_ended(before: str, after: str) -> None:
-    """Where a tag goes, what stood behind it does not become a part of the URL."""
+    """Text behind a removed tag does not become a part of the URL."""
     copy = ArchivedCopy(f"https://arquivo.pt/wayback/{STAMP}/{A}", STAMP, "arquivo")
     done = mend(before, lambda _: LinkRemedy(LinkCondition.DEAD, copy), "de")
     assert done.text == after.format(copy=copy.address)
 
 
 def test_a_tag_that_others_wrote_is_not_taken_back() -> None:
-    """Where tags tell which bot wrote them, only our own goes when the link works again."""
+    """Only our own tags are removed when the link works again, if tags name the bot that wrote them."""
     text = f"[{A} T] {{{{dead link|date=May 2019|bot=Another}}}}"
     assert mend(text, alive).text == text

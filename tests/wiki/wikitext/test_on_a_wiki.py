@@ -42,8 +42,8 @@ def _templates(writer: WikiWriter) -> None:
 
 
 def parsed(writer: WikiWriter, text: str) -> dict[str, Any]:
-    """What the wiki makes of the text, saved transformations included."""
-    told = writer.ask(
+    """Have the wiki parse the text, pre-save transformations included; return the result."""
+    document = writer.ask(
         action="parse",
         text=text,
         title="Sandbox",
@@ -52,12 +52,12 @@ def parsed(writer: WikiWriter, text: str) -> dict[str, Any]:
         prop="text|externallinks|links|templates|sections|properties",
         disablelimitreport=1,
     )
-    found: dict[str, Any] = told["parse"]
-    return found
+    page: dict[str, Any] = document["parse"]
+    return page
 
 
 def words(page: dict[str, Any]) -> str:
-    """The text that a reader sees."""
+    """Return the text that a reader sees."""
     plain = re.sub(r"<[^>]*>", "", page["text"])
     return " ".join(html.unescape(plain).split())
 
@@ -95,8 +95,8 @@ def test_repairs_lead_readers_to_the_copies(writer: WikiWriter) -> None:
 def test_a_message_shows_addresses_letter_by_letter(wiki: RunningWiki, writer: WikiWriter, number: int) -> None:
     """A talk page's section has one line a link, the copy as its only link, and one signature (B16)."""
     change = CitationRepair(RepairKind.ARCHIVED, URLS[number], address(URLS[number]), "", "", ())
-    told = talk_message([change], "en", MessageSender("7"), is_done=True)
-    page = parsed(writer, told.text)
+    message = talk_message([change], "en", MessageSender("7"), is_done=True)
+    page = parsed(writer, message.text)
     assert len(page["externallinks"]) == 1
     assert page["externallinks"][0].startswith("https://web.archive.org/web/20150102030405/http://x.test/")
     assert not page["templates"]
@@ -111,11 +111,11 @@ def test_a_message_shows_addresses_letter_by_letter(wiki: RunningWiki, writer: W
 def test_a_summary_is_kept_whole(writer: WikiWriter) -> None:
     """The wiki shows the summary as it was told, with its one link."""
     changes = [CitationRepair(kind, A, address(A), "", "", ()) for kind in RepairKind for _ in range(12)]
-    told = edit_summary(changes, "de", MessageSender("7", "User:Weboid/Run"))
+    summary = edit_summary(changes, "de", MessageSender("7", "User:Weboid/Run"))
     page_id, rev_id = writer.write("Summarised", "x")
-    told_back = writer.act(action="edit", pageid=page_id, text="y", summary=told)["edit"]
-    found = writer.ask(action="query", revids=told_back["newrevid"], prop="revisions", rvprop="comment|parsedcomment")
-    (revision,) = found["query"]["pages"][0]["revisions"]
-    assert revision["comment"] == told
+    told_back = writer.act(action="edit", pageid=page_id, text="y", summary=summary)["edit"]
+    reply = writer.ask(action="query", revids=told_back["newrevid"], prop="revisions", rvprop="comment|parsedcomment")
+    (revision,) = reply["query"]["pages"][0]["revisions"]
+    assert revision["comment"] == summary
     assert revision["parsedcomment"].count("<a ") == 1
     assert rev_id

@@ -63,6 +63,6 @@ def test_a_template_may_not_stand_elsewhere(marked: str) -> None:
 @given(st.text("ab{}[]|<>=ref/\n'*", max_size=80), st.lists(st.integers(0, 80), max_size=5))
 def test_any_text_is_answered(text: str, offsets: list[int]) -> None:
     """Whatever stands there; places outside of it never fit."""
-    found = insertion_places(text, offsets, REFERENCES)
-    assert all(0 <= each <= len(text) for each in found)
-    assert found <= set(offsets)
+    places = insertion_places(text, offsets, REFERENCES)
+    assert all(0 <= each <= len(text) for each in places)
+    assert places <= set(offsets)

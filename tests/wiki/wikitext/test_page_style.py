@@ -13,9 +13,9 @@ from wiki.wikitext.page_style import DateStyle, date_style, format_day, page_sty
 @given(st.dates(date(2001, 1, 1), date(2026, 11, 21)), st.sampled_from(DateStyle), st.sampled_from(["en", "de"]))
 def test_a_written_date_has_its_style_and_is_read_back(day: date, style: DateStyle, language: str) -> None:
     """Writing and knowing a style are inverse."""
-    said = format_day(day, style, language)
-    assert date_style(said) is style
-    read = read_date(said, today=date(2026, 11, 21))
+    text = format_day(day, style, language)
+    assert date_style(text) is style
+    read = read_date(text, today=date(2026, 11, 21))
     assert read == day or (style is DateStyle.DOTS and read is None)  # days and months in doubt
 
 

@@ -41,7 +41,7 @@ def test_what_closes_what(text: str, tree: str) -> None:
 
 
 def shown(text: str, nodes: list[WikitextNode]) -> str:
-    """Nodes as a line: T a template, A an argument, C and V tags, - what vanishes."""
+    """Return nodes as a line: T a template, A an argument, C and V tags, - what vanishes."""
     return " ".join(_shown(text, node) for node in nodes)
 
 

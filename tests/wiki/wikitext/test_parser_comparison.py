@@ -57,7 +57,7 @@ def test_both_see_the_same_templates_and_links(text: str) -> None:
 
 
 def _templates_of(text: str, nodes: list[WikitextNode]) -> list[tuple[str, tuple[tuple[str, str], ...]]]:
-    found = []
+    templates = []
     for node in nodes:
         if node.kind is NodeKind.TEMPLATE:
             name = text[node.parts[0].start : node.parts[0].end]
@@ -66,8 +66,8 @@ def _templates_of(text: str, nodes: list[WikitextNode]) -> list[tuple[str, tuple
                 for part in node.parts[1:]
                 if part.equals >= 0
             )
-            found.append((name, given))
+            templates.append((name, given))
         for part in node.parts:
-            found += _templates_of(text, part.children)
-        found += _templates_of(text, node.children)
-    return found
+            templates += _templates_of(text, part.children)
+        templates += _templates_of(text, node.children)
+    return templates

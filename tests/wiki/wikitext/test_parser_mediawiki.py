@@ -162,7 +162,7 @@ def test_the_articles_of_the_test_wiki_are_read_as_mediawiki_reads_them(wiki: Ru
     count = 0
     with httpx.Client(timeout=120) as client:
         for title in wiki.titles:
-            told = client.get(
+            page = client.get(
                 wiki.api(),
                 params={
                     "action": "parse",
@@ -172,8 +172,8 @@ def test_the_articles_of_the_test_wiki_are_read_as_mediawiki_reads_them(wiki: Ru
                     "formatversion": "2",
                 },
             ).json()["parse"]
-            text = told["wikitext"]
-            theirs = set(map(_same, told["externallinks"]))
+            text = page["wikitext"]
+            theirs = set(map(_same, page["externallinks"]))
             assert {_same(each.address) for each in read(text)} == theirs, title
             count += len(theirs)
     assert count > 20
@@ -183,7 +183,7 @@ def _links(wiki: RunningWiki, texts: list[str]) -> list[set[str]]:
     with httpx.Client(timeout=120) as client:
 
         def ask(text: str) -> set[str]:
-            told = client.post(
+            document = client.post(
                 wiki.api(),
                 data={
                     "action": "parse",
@@ -195,14 +195,14 @@ def _links(wiki: RunningWiki, texts: list[str]) -> list[set[str]]:
                     "formatversion": "2",
                 },
             ).json()
-            return set(map(_same, told["parse"]["externallinks"]))
+            return set(map(_same, document["parse"]["externallinks"]))
 
         with ThreadPoolExecutor(4) as several:
             return list(several.map(ask, texts))
 
 
 def _same(url: str) -> str:
-    """A URL without what both write differently."""
+    """Return a URL without the differences in spelling between MediaWiki and our parser."""
     url = f"https:{url}" if url.startswith("//") else url
     try:
         return identity_key(url)

@@ -30,10 +30,10 @@ def test_what_is_read_stands_where_it_is_said_to(text: str) -> None:
 @settings(max_examples=examples(50))
 def test_reading_is_the_same_each_time_and_in_the_order_of_the_text(text: str, language: str) -> None:
     """No order of sets or dictionaries shows."""
-    found = read(text, language)
-    assert found == read(text, language)
-    assert [each.span.start for each in found] == sorted(each.span.start for each in found)
-    assert len({(each.span, each.url_span) for each in found}) == len(found)
+    citations = read(text, language)
+    assert citations == read(text, language)
+    assert [each.span.start for each in citations] == sorted(each.span.start for each in citations)
+    assert len({(each.span, each.url_span) for each in citations}) == len(citations)
 
 
 @given(st.one_of(pages, garbage))
@@ -107,14 +107,14 @@ def test_a_page_of_two_megabytes_is_read() -> None:
         f" [http://b.test/ d] {{{{dead link}}}} {'and words ' * 100}\n"
     )
     text = piece * (2_000_000 // len(piece))
-    found = read(text)
-    assert len(found) == 2 * text.count("<ref>")
-    assert found[-1].dead_tag is not None
-    hold(text, found[-1])
+    citations = read(text)
+    assert len(citations) == 2 * text.count("<ref>")
+    assert citations[-1].dead_tag is not None
+    hold(text, citations[-1])
 
 
 def calls(text: str) -> int:
-    """How many functions are called to read the text: the same on every machine."""
+    """Return the number of function calls that reading the text takes: the same on every machine."""
     count = 0
 
     def note(*_: object) -> None:
@@ -130,7 +130,7 @@ def calls(text: str) -> int:
 
 
 def hold(text: str, citation: Citation) -> None:
-    """What every citation of every text is."""
+    """Assert the invariants of every citation of every text."""
     span, url = citation.span, citation.url_span
     assert 0 <= span.start <= url.start <= url.end <= span.end <= len(text)
     assert span.start < span.end
@@ -153,12 +153,11 @@ def hold(text: str, citation: Citation) -> None:
 
 
 def within(inner: TextSpan, outer: TextSpan) -> bool:
-    """Whether one span lies in the other."""
     return outer.start <= inner.start <= inner.end <= outer.end
 
 
 def cover(nodes: list[WikitextNode], start: int, end: int) -> None:
-    """Nodes from `start` to `end`, and what is in them."""
+    """Assert that the nodes and their parts lie between `start` and `end`, in order, without overlap."""
     for node in nodes:
         assert start <= node.start < node.end <= end
         start = node.end

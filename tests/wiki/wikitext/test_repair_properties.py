@@ -110,31 +110,31 @@ REMEDIES = st.fixed_dictionaries(dict.fromkeys(URLS[:4], REMEDY), optional=dict.
 
 
 def made(citations: tuple[Citation, ...], drawn: Drawn) -> dict[str, LinkRemedy]:
-    """The remedies that were drawn, for the links that are there."""
-    found = {}
+    """Return the drawn remedies, for the links that are there."""
+    remedies = {}
     for citation in citations:
-        asked = drawn.get(citation.url)
-        if asked is None:
+        choice = drawn.get(citation.url)
+        if choice is None:
             continue
-        condition, is_ours, has_copy, title, service = asked
+        condition, is_ours, has_copy, title, service = choice
         host = "arquivo.pt/wayback" if service == "arquivo" else "web.archive.org/web"
         copy = ArchivedCopy(f"https://{host}/{STAMP}/{citation.url}", STAMP, service, title)
-        found[citation.url] = LinkRemedy(condition, copy if has_copy else None, is_ours)
-    return found
+        remedies[citation.url] = LinkRemedy(condition, copy if has_copy else None, is_ours)
+    return remedies
 
 
 def keys(citations: tuple[Citation, ...], *, with_tags: bool = True) -> list[str]:
-    """The links, by their identity; without tags also those that no link stands beside are left out."""
-    found = []
+    """Return the identity keys of the links; without tags, those of tags and templates without a link are omitted."""
+    identities = []
     for each in citations:
         is_dead_tag = each.dead_tag is not None and each.dead_tag.span == each.span
         if not with_tags and (is_dead_tag or each.way is CitationForm.ARCHIVE_TEMPLATE):
             continue
         try:
-            found.append(identity_key(each.url))
+            identities.append(identity_key(each.url))
         except BadUrlError:
-            found.append(each.url)
-    return found
+            identities.append(each.url)
+    return identities
 
 
 def hold(text: str, rules: TemplateRules, drawn: Drawn, *, with_tags: bool = True) -> RepairedText:
@@ -184,7 +184,7 @@ def test_once_is_enough(text: str, drawn: Drawn, language: str) -> None:
 
 
 def _article(number: int) -> str:
-    """The wikitext of one of the articles that the wiki of the test web has."""
+    """Return the wikitext of one of the articles of the test web's wiki."""
     return articles(library().root / "handbook")[4 + number].text
 
 

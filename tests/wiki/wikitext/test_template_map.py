@@ -74,7 +74,7 @@ def test_a_map_may_extend_another_language() -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "said"),
+    ("own", "message"),
     [
         ({"citations": []}, "There is no templates.citations; known: .*citation"),
         ({"citation": {}}, "templates.citation must be a list of tables"),
@@ -92,9 +92,9 @@ def test_a_map_may_extend_another_language() -> None:
         ({"namespaces": [1]}, "must be a list of texts"),
     ],
 )
-def test_a_mistake_in_a_map_is_told_with_its_place(own: object, said: str) -> None:
+def test_a_mistake_in_a_map_is_told_with_its_place(own: object, message: str) -> None:
     """A misspelt key would silently leave citations unread."""
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         rules_for("en", own)  # type: ignore[arg-type]
 
 

@@ -138,7 +138,7 @@ ENGLISH = {
 
 @pytest.mark.parametrize("case", ENGLISH)
 def test_a_citation_gets_its_copy_in_its_own_style(case: str) -> None:
-    """What is added looks as if the template's author had written it (B13, B15)."""
+    """Additions are formatted as the template's author would have written them (B13, B15)."""
     before, after = ENGLISH[case]
     done = mend(before)
     assert done.text == after
@@ -177,7 +177,7 @@ def test_a_german_citation_gets_german_parameters(case: str) -> None:
 
 
 def test_without_a_copy_a_german_citation_says_that_it_is_offline() -> None:
-    """Where the status alone says that a link is dead, no tag is needed (B12)."""
+    """No tag is needed if the status alone marks a link as dead (B12)."""
     done = mend(f"{{{{Internetquelle |url={A} |titel=T}}}}", lost, "de")
     assert done.text == f"{{{{Internetquelle |url={A} |offline=1 |titel=T}}}}"
     assert done.changes[0].kind is RepairKind.TAGGED
@@ -286,7 +286,7 @@ def test_a_copy_that_is_none_is_never_written(case: str) -> None:
 
 
 def test_a_copy_in_an_archive_that_nobody_knows_stays() -> None:
-    """What reads like an archive's address may be a good copy, unless it is known to be bad (B13)."""
+    """A URL that resembles an archive's may be a good copy, unless it is known to be bad (B13)."""
     address_there = f"https://archive.nowhere.test/web/20130405060708/{A}"
     text = f"{{{{cite web|url={A}|archive-url={address_there}|archive-date=2013-04-05}}}}"
     assert mend(text).text == text
@@ -322,13 +322,13 @@ def test_another_languages_months_are_not_written() -> None:
     assert "|archive-date=2015-01-02|" in done.text
 
 
-def _dated(said: str, *, stamp: str = "20150102030405", status: str = "live") -> str:
+def _dated(archive_date: str, *, stamp: str = "20150102030405", status: str = "live") -> str:
     copy = address(A, stamp)
-    return f"{{{{cite web|url={A}|archive-url={copy}|archive-date={said}|url-status={status}}}}}"
+    return f"{{{{cite web|url={A}|archive-url={copy}|archive-date={archive_date}|url-status={status}}}}}"
 
 
 @pytest.mark.parametrize(
-    ("said", "right"),
+    ("archive_date", "right"),
     [
         ("3 March 2011", "2 January 2015"),
         ("March 3, 2011", "January 2, 2015"),
@@ -337,18 +337,18 @@ def _dated(said: str, *, stamp: str = "20150102030405", status: str = "live") ->
         ("3 March 2999", "2 January 2015"),
     ],
 )
-def test_a_date_that_its_own_archives_address_contradicts_is_corrected(said: str, right: str) -> None:
+def test_a_date_that_its_own_archives_address_contradicts_is_corrected(archive_date: str, right: str) -> None:
     """In the style in which it was written, where the citation is edited anyway; once (B15)."""
-    once = mend(_dated(said))
+    once = mend(_dated(archive_date))
     assert once.text == _dated(right, status="dead")
     assert [each.kind for each in once.changes] == [RepairKind.MARKED]
     assert mend(once.text).text == once.text
 
 
-@pytest.mark.parametrize("said", ["2 January 2015", "Jan 2, 2015", "January 2015", "2011", "today"])
-def test_a_date_that_is_right_or_names_no_day_stays(said: str) -> None:
+@pytest.mark.parametrize("archive_date", ["2 January 2015", "Jan 2, 2015", "January 2015", "2011", "today"])
+def test_a_date_that_is_right_or_names_no_day_stays(archive_date: str) -> None:
     """Less than a day, or none at all, contradicts nothing."""
-    assert mend(_dated(said)).text == _dated(said, status="dead")
+    assert mend(_dated(archive_date)).text == _dated(archive_date, status="dead")
 
 
 def test_a_date_alone_is_no_reason_for_an_edit() -> None:

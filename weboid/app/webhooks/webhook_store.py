@@ -63,12 +63,12 @@ class WebhookStore:
 
     def add(self, url: str, kind: str, body: bytes, *, now: float) -> str:
         """Queue a delivery and return its id; above `QUEUED_DELIVERIES` the receiver's oldest one fails."""
-        made = f"msg_{secrets.token_hex(16)}"
+        delivery_id = f"msg_{secrets.token_hex(16)}"
         self._db.execute("BEGIN IMMEDIATE")
         with self._db:
             self._db.execute(
                 "INSERT INTO delivery (id, url, type, body, made, due) VALUES (?, ?, ?, ?, ?, ?)",
-                (made, url, kind, body, now, now),
+                (delivery_id, url, kind, body, now, now),
             )
             self._db.execute(
                 "UPDATE delivery SET state = 'failed', reason = 'the queue is full' WHERE id IN (SELECT id FROM"
@@ -80,7 +80,7 @@ class WebhookStore:
                 " ORDER BY made DESC LIMIT -1 OFFSET ?)",
                 (LOGGED_DELIVERIES,),
             )
-        return made
+        return delivery_id
 
     def claim(self, *, now: float, delivery_id: str = "") -> list[tuple[WebhookDelivery, bytes]]:
         """Return the oldest due delivery of each receiver (or one by id), with its body; due again after `LEASE_S`."""

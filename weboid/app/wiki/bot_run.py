@@ -129,10 +129,10 @@ def switch_parts(
         known = pages_by_title(rows, wiki.id, pages)
         if missing := [title for title in pages if title not in known and not is_on]:
             raise InputError(f"The registry does not know the page {missing[0][:200]!r} of {wiki.name}.")
-        there = settings_of_wiki(wiki)
+        settings = settings_of_wiki(wiki)
         titles = [known[title].title if title in known else title for title in pages]
-        bot = there.bot.switched(pages=titles, domains=hosts, is_on=is_on)
-        change_wiki(rows, wiki, settings=replace(there, bot=bot).merged_into(wiki.settings))
+        bot = settings.bot.switched(pages=titles, domains=hosts, is_on=is_on)
+        change_wiki(rows, wiki, settings=replace(settings, bot=bot).merged_into(wiki.settings))
     return bot
 
 
@@ -175,6 +175,6 @@ def tally_facts(tally: BotRunSummary, job: str) -> dict[str, Any]:
     return {
         "event": "summary",
         "job": job,
-        "did": {what.name.lower(): count for what, count in tally.did.items()},
+        "did": {status.name.lower(): count for status, count in tally.did.items()},
         **json_facts(tally, "changes refused skipped settled undone to_review messages unknown"),
     }

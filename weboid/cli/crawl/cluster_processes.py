@@ -153,15 +153,15 @@ class _ProxyService:
         for each in self.started.recovered:
             self.report(FileRecovered.of(each.to_dict()))
         proxy = self.started.proxy
-        about, secret = ProxyDescription(self.started, self.name, self.clock), self.options.secret
+        description, secret = ProxyDescription(self.started, self.name, self.clock), self.options.secret
         announcer = None
         if self.frontier is not None and secret is not None:
-            announcer = ServiceAnnouncer(self.frontier, PROXY_SERVICE, self.name, about, self.clock, secret)
+            announcer = ServiceAnnouncer(self.frontier, PROXY_SERVICE, self.name, description, self.clock, secret)
         leave = announcer.close if announcer is not None else lambda: None
         recovery = asyncio.create_task(self._recover_abandoned())
         try:
             with stop.cut_short():
-                facts = about()
+                facts = description()
                 shown = {name: value for name, value in facts.items() if name != "authority"}
                 text = f"The proxy serves browsers at {facts['browsers']}, workers at {facts['address']}"
                 text += f", clients of warcprox at {facts['warcprox_api']}." if "warcprox_api" in facts else "."
@@ -222,9 +222,9 @@ class ProxyDescription:
     def __call__(self) -> dict[str, Any]:
         """Return the current facts."""
         proxy, api = self._started.proxy, self._started.warcprox_api
-        now, taken = self._clock.monotonic(), proxy.archivist.taken
+        now, exchanges = self._clock.monotonic(), proxy.archivist.taken
         before, had = self._then
-        self._then = now, taken
+        self._then = now, exchanges
         return {
             "address": self._name,
             "browsers": join_host_port(*proxy.reached_at),
@@ -233,7 +233,7 @@ class ProxyDescription:
             "version": version("weboid"),
             "started": self._since,
             "visits": len(proxy.visits),
-            "requests_per_s": round((taken - had) / max(now - before, 0.001), 1),
+            "requests_per_s": round((exchanges - had) / max(now - before, 0.001), 1),
             "free_bytes": proxy.disk.free_bytes,
             "reserve_bytes": proxy.disk.reserve_bytes,
             "spki": proxy.ca.spki,

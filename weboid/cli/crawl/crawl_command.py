@@ -170,8 +170,8 @@ def _preview(job: Job, collection: Path) -> None:
     where = "the shared frontier" if job.settings.frontier.url else facts["collection"]
     lines = [f"The crawl {job.name} would go into {where}."]
     for seed in seeds[:SEEDS_SHOWN]:
-        what = f"never visited: {seed['excluded']} is found in it" if seed["excluded"] else seed["spans"]
-        lines.append(f"  Seed      {seed['url']}\n            {what}")
+        seed_scope = f"never visited: {seed['excluded']} is found in it" if seed["excluded"] else seed["spans"]
+        lines.append(f"  Seed      {seed['url']}\n            {seed_scope}")
     if len(seeds) > SEEDS_SHOWN:
         lines.append(f"            … and {len(seeds) - SEEDS_SHOWN} more")
     lines += [

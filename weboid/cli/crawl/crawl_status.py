@@ -74,16 +74,16 @@ def _line(label: str, text: str) -> str:
 
 
 def _storage_lines(holdings: collection_status.CollectionHoldings) -> Iterator[str]:
-    made = f"{holdings.responses:,} responses, {holdings.revisits:,} revisits, {holdings.artifacts:,} artifacts"
-    yield _line("Captures", made)
+    captures = f"{holdings.responses:,} responses, {holdings.revisits:,} revisits, {holdings.artifacts:,} artifacts"
+    yield _line("Captures", captures)
     each = holdings.bytes_per_page
     mean = f", {format_size(each)} a page" if each is not None else ""
     yield _line("WARCs", f"{holdings.warcs:,} files, {format_size(holdings.warc_bytes)}{mean}")
     if (uploads := holdings.uploads) is not None:
         away = f", {uploads.remote_files:,} of them only in the bucket" if uploads.remote_files else ""
         waiting = f"; {uploads.pending_files:,} files, {format_size(uploads.pending_bytes)} wait"
-        there = f"{uploads.uploaded_files:,} files, {format_size(uploads.uploaded_bytes)} in {uploads.url}"
-        yield _line("Uploads", f"{there}{away}{waiting if uploads.pending_files else ''}")
+        uploaded = f"{uploads.uploaded_files:,} files, {format_size(uploads.uploaded_bytes)} in {uploads.url}"
+        yield _line("Uploads", f"{uploaded}{away}{waiting if uploads.pending_files else ''}")
         if uploads.error:
             since = datetime.fromtimestamp(uploads.failing_since, UTC)
             yield _line("", f"Failing since {since:%Y-%m-%d %H:%M} UTC: {clean(uploads.error)}")
@@ -265,8 +265,8 @@ def open_status_reader(where: CommandTarget) -> Iterator[collection_status.Statu
             counting = import_module("qa.check_store") if registries else None
             return counting.count_checks(registries[0], now=now) if counting else None
 
-        there, settings = layout if layout.marker.exists() else None, where.settings
-        yield collection_status.StatusReader(there, frontier, settings=settings, clock=CLOCK, checks=checks)
+        existing_layout, settings = layout if layout.marker.exists() else None, where.settings
+        yield collection_status.StatusReader(existing_layout, frontier, settings=settings, clock=CLOCK, checks=checks)
 
 
 @cli_command("alive", has_json=False)

@@ -239,8 +239,8 @@ def _count_purged(frontier: Frontier, urls: Sequence[str], selection: ItemSelect
     )
 
 
-def _show_count(count: int, what: str, *, dry_run: bool) -> None:
-    output.show({what.replace(" ", "_"): count, "dry_run": dry_run}, f"{count} {'would be ' if dry_run else ''}{what}.")
+def _show_count(count: int, verb: str, *, dry_run: bool) -> None:
+    output.show({verb.replace(" ", "_"): count, "dry_run": dry_run}, f"{count} {'would be ' if dry_run else ''}{verb}.")
 
 
 for _each in (export_command, import_command, snapshot, hosts_command):

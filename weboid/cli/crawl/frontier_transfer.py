@@ -85,8 +85,8 @@ def add_command(
     if stats.paused is not None:
         lines.append(f"The frontier is paused ({stats.paused}): `weboid crawl resume` resumes it.")
     elif not worked_on:
-        how = "`weboid worker`" if where.is_shared else "`weboid archive`"
-        lines.append(f"Nothing is working on {where.name} now: start {how}.")
+        command = "`weboid worker`" if where.is_shared else "`weboid archive`"
+        lines.append(f"Nothing is working on {where.name} now: start {command}.")
     output.show({**facts, "worked_on": worked_on}, lines)
     return ExitCode.SOME_FAILED if url_list.bad else ExitCode.OK
 
@@ -163,19 +163,19 @@ def import_command(
                 lines = stack.enter_context(Path(file).open("rb"))
         stack.enter_context(bar)
         task = bar.add_task("", total=None)
-        taken = add_lines(
+        tally = add_lines(
             frontier, lines, chosen, now=CLOCK.now, progress=lambda number: bar.update(task, completed=number)
         )
-    for problem in taken.problems:
+    for problem in tally.problems:
         click.echo(f"{file}, {problem}", err=True)
-    if taken.bad > len(taken.problems):
-        click.echo(f"... and {taken.bad - len(taken.problems)} more lines.", err=True)
-    added = taken.added
-    facts = {"added": added.added, "duplicates": added.duplicates, "other_states": taken.other, "bad_lines": taken.bad}
-    left = f"; {taken.other} in other states left out" if taken.other else ""
-    bad = f"; {taken.bad} lines could not be used" if taken.bad else ""
+    if tally.bad > len(tally.problems):
+        click.echo(f"... and {tally.bad - len(tally.problems)} more lines.", err=True)
+    added = tally.added
+    facts = {"added": added.added, "duplicates": added.duplicates, "other_states": tally.other, "bad_lines": tally.bad}
+    left = f"; {tally.other} in other states left out" if tally.other else ""
+    bad = f"; {tally.bad} lines could not be used" if tally.bad else ""
     output.show(facts, f"{added.added} added, {added.duplicates} already known{left}{bad}.")
-    return ExitCode.SOME_FAILED if taken.bad else ExitCode.OK
+    return ExitCode.SOME_FAILED if tally.bad else ExitCode.OK
 
 
 _MARGIN = 1.1  # of the space that a copy needs

@@ -160,8 +160,8 @@ def list_command(
     rows = []
     for key, entry in sorted(shown.items(), key=lambda each: (each[1].kind, each[1].pattern)):
         pattern = f"{entry.pattern}  {entry.key}={entry.value}" if entry.key else entry.pattern
-        expires, made = entry.expires_at or "never", entry.made_at.date()
-        rows.append((key, entry.kind, pattern, expires, entry.actor, made, entry.reason))
+        expires, day = entry.expires_at or "never", entry.made_at.date()
+        rows.append((key, entry.kind, pattern, expires, entry.actor, day, entry.reason))
     head = ("id", "kind", "pattern", "expires", "by", "made", "reason")
     output.table(document, head, rows, "There is no entry.")
     for key, why in entries.unread.items():
@@ -196,7 +196,7 @@ def add_command(
         pairs.append((key.strip(), value.strip()))
     end = None if expires is None else end_moment(expires, now=now, option="--expires")
     by = actor_name(actor)
-    made = [
+    entries = [
         new_entry(PolicyEntry(chosen, pattern.strip(), reason, by, now, end, key, value))
         for pattern in patterns
         for key, value in pairs or [("", "")]
@@ -204,9 +204,9 @@ def add_command(
     if not where.is_shared and not where.layout.marker.exists():
         asyncio.run(make_collection(where.layout.root))  # entries may be added before the first crawl
     with where.frontier(make=True) as frontier:
-        for entry in made:
+        for entry in entries:
             frontier.give_order(POLICY_ORDER, entry.id, entry.to_json())
-    for entry in made:
+    for entry in entries:
         output.show({"id": entry.id, **entry.facts}, f"{entry.id}  {clean(str(entry))}")
 
 
@@ -233,4 +233,4 @@ def remove_command(
                 raise InputError(f"No entry has the id or pattern {name[:200]!r}; `weboid policy ls` shows them.")
             removed += [key for key in matches if frontier.take_back(POLICY_ORDER, key)]
     named = ((key, clean(str(entries[key])) if key in entries else "") for key in removed)
-    output.show({"removed": removed}, (f"Removed {key}  {what}".rstrip() for key, what in named))
+    output.show({"removed": removed}, (f"Removed {key}  {text}".rstrip() for key, text in named))

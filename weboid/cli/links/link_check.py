@@ -63,7 +63,7 @@ class CheckReporter:
         """Set the number of URLs to check."""
         self._bar.update(self._task, total=due)
 
-    def kept(self, booked: Sequence[RecordedResult], tally: CheckTally) -> None:
+    def note(self, booked: Sequence[RecordedResult], tally: CheckTally) -> None:
         """Report stored results."""
         self.on_results(booked)
         for each in booked:
@@ -72,11 +72,11 @@ class CheckReporter:
                 self._say(check_line(each), err=False)
         speed = self._bar.tasks[0].speed
         rate = "" if speed is None else f"{speed:.0f}/s"
-        self._bar.update(self._task, completed=tally.kept, rate=rate, states=states_text(tally))
+        self._bar.update(self._task, completed=tally.stored, rate=rate, states=states_text(tally))
 
     def passed(self, tally: CheckTally) -> None:
         """Report the end of a pass; the next one begins when something is due."""
-        if tally.kept or tally.put_off:
+        if tally.stored or tally.put_off:
             self._say(_summary(tally))
         self._bar.reset(self._task, total=None, rate="", states="")
 
@@ -100,7 +100,7 @@ class CheckReporter:
     def end(self, tally: CheckTally, warnings: Sequence[str] = (), awaiting: int = 0) -> None:
         """Report the end of the command; `awaiting` links wait for confirmation by a browser."""
         self._bar.stop()
-        is_idle = tally.kept == 0 and tally.put_off == 0 and tally.is_complete
+        is_idle = tally.stored == 0 and tally.put_off == 0 and tally.is_complete
         self._say("Nothing is due." if is_idle else _summary(tally))
         if awaiting:
             self._say(f"{awaiting} links await confirmation by a browser: run `weboid links confirm`.")
@@ -133,9 +133,9 @@ def check_facts(booked: RecordedResult) -> dict[str, object]:
 def check_line(booked: RecordedResult) -> str:
     """Return a result as one line of text."""
     finding = booked.finding
-    said = finding.note or (f"HTTP {finding.http}" if finding.http is not None else "")
+    note = finding.note or (f"HTTP {finding.http}" if finding.http is not None else "")
     change = f"{booked.before.name.lower()} -> {booked.after.name.lower()}"
-    return clean(f"{change}  {booked.url}" + (f"  ({said})" if said else ""))
+    return clean(f"{change}  {booked.url}" + (f"  ({note})" if note else ""))
 
 
 def states_text(tally: CheckTally) -> str:
@@ -147,7 +147,7 @@ def states_text(tally: CheckTally) -> str:
 
 
 def _summary(tally: CheckTally) -> str:
-    text = f"{tally.kept} URLs checked: {states_text(tally) or 'no result'}."
+    text = f"{tally.stored} URLs checked: {states_text(tally) or 'no result'}."
     if tally.inferred:
         text += f" {tally.inferred} of them were not requested, since their hosts are down."
     if tally.put_off:
@@ -264,9 +264,9 @@ async def _check(
             else:
                 return code
             if is_watch:
-                await check_worker.check_continuously(context, plan, stop.event, between=after_pass, on_kept=show.kept)
+                await check_worker.check_continuously(context, plan, stop.event, between=after_pass, on_save=show.note)
                 return ExitCode.OK
-            tally = await CheckRun(context, plan, on_kept=show.kept).run(stop.event, named=named or None)
+            tally = await CheckRun(context, plan, on_save=show.note).run(stop.event, named=named or None)
             if named:
                 show.end(tally)
             else:
@@ -281,9 +281,9 @@ async def _check(
 async def _warnings(context: CheckContext, links: LinksSettings) -> list[str]:
     """Return warnings if not all links are checked in time, with remedies (W38)."""
     now = CLOCK.now()
-    found = await context.registry.read_aside(lambda rows: run_forecast(rows, links, now=now))
-    if found is not None and not found.fits:
-        return [found.sentence]
+    forecast = await context.registry.read_aside(lambda rows: run_forecast(rows, links, now=now))
+    if forecast is not None and not forecast.fits:
+        return [forecast.sentence]
     late = await context.registry.read(lambda rows: longest_due(rows, day=day_of(now)))
     if late <= links.pass_days:
         return []

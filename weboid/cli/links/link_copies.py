@@ -112,9 +112,9 @@ def find_command(
             return ExitCode.OK
         at = citation_day(None if accessed is None else parse_moment(accessed), None, now)
         sought = asyncio.run(_search_all(context, store, wanted, at, is_thorough=thorough))
-    for each, found in zip(wanted, sought, strict=True):
-        _print_result(each, found)
-    lacking = sum(found.best is None for found in sought)
+    for each, search in zip(wanted, sought, strict=True):
+        _print_result(each, search)
+    lacking = sum(search.best is None for search in sought)
     if lacking and not has_archives:
         output.say(copy_sources.no_archives_notice(lacking), err=True)
     return ExitCode.SOME_FAILED if any(each.troubles for each in sought) else ExitCode.OK
@@ -128,8 +128,8 @@ def check_command(*, limit: int = _LIMIT, dry_run: bool = _DRY_RUN, context: _Co
         with store.reading() as rows:
             waiting = copy_store.due_copies(rows, day_of(now), limit)
         if dry_run:
-            for url, kept in waiting:
-                output.show({"url": url.url, **_facts(kept)}, f"{kept.service}  {clean(kept.address)}")
+            for url, copy in waiting:
+                output.show({"url": url.url, **_facts(copy)}, f"{copy.service}  {clean(copy.address)}")
             return
 
         async def check() -> list[CopyVisit]:
@@ -141,11 +141,11 @@ def check_command(*, limit: int = _LIMIT, dry_run: bool = _DRY_RUN, context: _Co
         visits = asyncio.run(check())
     for done in visits:
         facts = {"url": done.url.url, "outcome": str(done.visit)}
-        facts |= json_facts(done.kept, "address", archive="service")
+        facts |= json_facts(done.copy, "address", archive="service")
         facts |= json_facts(done.seen, "verdict note", now_at="address")
         if not output.json(facts) and done.visit is not copy_store.CopyCheckEffect.GOOD:
             note = f": {clean(done.seen.note)}" if done.seen.note else ""
-            click.echo(f"{done.visit}  {clean(done.kept.address)}{note}")
+            click.echo(f"{done.visit}  {clean(done.copy.address)}{note}")
     counts = ", ".join(f"{count} {name}" for name, count in sorted(Counter(each.visit for each in visits).items()))
     output.say(f"{len(visits)} copies checked{': ' + counts if counts else ''}.")
 
@@ -174,8 +174,8 @@ def set_command(
         with store.writing() as rows:
             observed = require_observed(rows, url)
             if archive is not None and address is not None:
-                made = copy_store.CopyChoice(getpass.getuser(), address, archive, is_admin=True)
-                copy_store.choose_copy(rows, observed, made, day=day_of(CLOCK.now()), own=context.origins)
+                choice = copy_store.CopyChoice(getpass.getuser(), address, archive, is_admin=True)
+                copy_store.choose_copy(rows, observed, choice, day=day_of(CLOCK.now()), own=context.origins)
             else:
                 copy_store.lock_copies(rows, observed, is_locked=bool(is_locked), is_admin=True)
         _show(context, store, observed)
@@ -206,8 +206,8 @@ def _show(context: _CopiesContext, store: RegistryStore, url: UrlRow) -> None:
     known = []
     for each in stored:
         by = (each.chosen_by or "-") + (" (locked)" if each.is_locked else "")
-        seen = str(date_of(each.checked_day)) if each.missed_day is None else f"missed {date_of(each.missed_day)}"
-        known.append((each.service, each.timestamp[:8] or "-", seen, by, each.address or "(no version is chosen)"))
+        checked = str(date_of(each.checked_day)) if each.missed_day is None else f"missed {date_of(each.missed_day)}"
+        known.append((each.service, each.timestamp[:8] or "-", checked, by, each.address or "(no version is chosen)"))
     if own is not None:
         known.insert(0, (own.service, own.timestamp[:8], "-", "-", own.address))
     head = ("archive", "taken", "seen", "by", "address")
@@ -220,12 +220,12 @@ def _show(context: _CopiesContext, store: RegistryStore, url: UrlRow) -> None:
     output.show(document, lines)
 
 
-def _facts(kept: copy_store.StoredCopy) -> dict[str, Any]:
+def _facts(copy: copy_store.StoredCopy) -> dict[str, Any]:
     return {
-        **json_facts(kept, "address timestamp chosen_by is_locked", archive="service"),
-        "found": str(date_of(kept.found_day)),
-        "seen": str(date_of(kept.checked_day)),
-        "missed": None if kept.missed_day is None else str(date_of(kept.missed_day)),
+        **json_facts(copy, "address timestamp chosen_by is_locked", archive="service"),
+        "found": str(date_of(copy.found_day)),
+        "seen": str(date_of(copy.checked_day)),
+        "missed": None if copy.missed_day is None else str(date_of(copy.missed_day)),
     }
 
 
@@ -237,7 +237,7 @@ async def _search_all(
     *,
     is_thorough: bool,
 ) -> list[CopySearchResult]:
-    settings, found = context.settings, []
+    settings, searches = context.settings, []
     cited = copy_sources.CitationDays(store, settings, asks_wikis=bool(settings.links.archives))
     with (
         copy_sources.open_own_captures(context.layout, settings.index.url, context.front) as own,
@@ -247,12 +247,12 @@ async def _search_all(
             for each in wanted:
                 now = CLOCK.now()
                 days = [*([] if accessed is None else [accessed]), *await cited.of(each.id, now)]
-                found.append(await search_copies(store, archives, each, now=now, days=days, is_thorough=is_thorough))
-                if found[-1].is_wanted:  # who watches its wiki has our own crawler archive it
+                searches.append(await search_copies(store, archives, each, now=now, days=days, is_thorough=is_thorough))
+                if searches[-1].is_wanted:  # who watches its wiki has our own crawler archive it
                     with store.writing() as rows:
                         want_urls(rows, [each.id], now=now)
                 step(1)
-    return found
+    return searches
 
 
 def _print_result(url: UrlRow, sought: CopySearchResult) -> None:
@@ -312,8 +312,8 @@ async def _query_archives(
 ) -> list[dict[str, Any]]:
     async with copy_sources.open_archives(load_profile(profile), origins=own) as archives:
         if reference is not None:
-            seen = [await check_copy(archives.client, url, reference, own=own) for url in urls]
-            return [{"seen": json_facts(each, "verdict address note")} for each in seen]
+            checks = [await check_copy(archives.client, url, reference, own=own) for url in urls]
+            return [{"seen": json_facts(each, "verdict address note")} for each in checks]
         documents: list[dict[str, Any]] = [{} for _ in urls]
         for url, document in zip(urls, documents, strict=True):
             address = recognise(url, own=own)
@@ -324,18 +324,18 @@ async def _query_archives(
         return documents
 
 
-def _recognised(url: str, found: ArchiveUrl | None, reference: str | None) -> dict[str, Any]:
+def _recognised(url: str, archive_url: ArchiveUrl | None, reference: str | None) -> dict[str, Any]:
     document: dict[str, Any] = {"url": url, "service": None}
-    if found is not None:
-        moment = found.moment
+    if archive_url is not None:
+        moment = archive_url.moment
         document |= {
-            **json_facts(found, "service is_known original timestamp address modifier is_usable must_ask"),
+            **json_facts(archive_url, "service is_known original timestamp address modifier is_usable must_ask"),
             "seen_at": None if moment is None else warc_date(moment),
-            "fault": str(found.fault),
-            "chain": [{"service": each.service, "address": each.address} for each in found.chain],
+            "fault": str(archive_url.fault),
+            "chain": [{"service": each.service, "address": each.address} for each in archive_url.chain],
         }
     if reference is not None:
-        document["belongs"] = None if found is None else is_copy_of(found, reference)
+        document["belongs"] = None if archive_url is None else is_copy_of(archive_url, reference)
     return document
 
 
@@ -361,7 +361,7 @@ def _recognised_lines(document: dict[str, Any]) -> list[str]:
         says = {True: "yes", False: "no: it is a copy of another page", None: "only that archive can tell"}
         lines.append(f"  {'belongs':<10}  {says[document['belongs']]}")
     if "seen" in document:
-        seen = document["seen"]
-        note = f": {seen['note']}" if seen["note"] else ""
-        lines.append(f"  {'seen':<10}  {clean(seen['verdict'] + note)}")
+        check = document["seen"]
+        note = f": {check['note']}" if check["note"] else ""
+        lines.append(f"  {'seen':<10}  {clean(check['verdict'] + note)}")
     return lines

@@ -118,20 +118,20 @@ def _new_marks(words: Sequence[str], reason: str, until: str | None, actor: str 
 
 
 def _change_marks(
-    stores: CollectionStores, made: list[link_marks.LinkMark], names: Sequence[str], actor: str | None, *, dry_run: bool
+    stores: CollectionStores, new: list[link_marks.LinkMark], names: Sequence[str], actor: str | None, *, dry_run: bool
 ) -> None:
     """Set marks, and remove those with the names; print them and the links that change."""
     with stores.registry() as registry:
         with registry.reading() as rows:
             lifted = link_marks.named_marks(rows, names) if names else []
         if dry_run:
-            tally = link_marks.preview_marks(registry, made, [mark.id for mark in lifted], CLOCK)
+            tally = link_marks.preview_marks(registry, new, [mark.id for mark in lifted], CLOCK)
         else:
             with registry.writing() as rows:
-                made = link_marks.put_marks(rows, made)
+                new = link_marks.put_marks(rows, new)
                 link_marks.lift_marks(rows, lifted, actor_name(actor), CLOCK.now())
             tally = _settled(registry)
-    _print_marked("lifted" if names else "marked", lifted or made, tally, dry_run=dry_run)
+    _print_marked("lifted" if names else "marked", lifted or new, tally, dry_run=dry_run)
 
 
 def _list_marks(stores: CollectionStores, url: str | None, *, with_all: bool) -> None:
@@ -143,7 +143,7 @@ def _list_marks(stores: CollectionStores, url: str | None, *, with_all: bool) ->
             decides = link_marks.MarkSet(link_marks.read_marks(rows), CLOCK.now).first(fetch_key(url))
             marks = [mark for mark in marks if decides is not None and mark.id == decides.id]
     shown = [mark for mark in marks if with_all or mark.holds(now) or mark.id in waiting]
-    found = [{**mark_json(mark), "settled": mark.id not in waiting} for mark in shown]
+    facts = [{**mark_json(mark), "settled": mark.id not in waiting} for mark in shown]
     table = []
     for mark in shown:
         ends = "never" if mark.until is None else f"{mark.until:%Y-%m-%d %H:%M}"
@@ -151,14 +151,14 @@ def _list_marks(stores: CollectionStores, url: str | None, *, with_all: bool) ->
             ends = f"lifted {(moment_text(mark.lifted) or '')[:10]} by {mark.lifted_by}"
         elif not mark.holds(now):
             ends = f"over since {mark.until:%Y-%m-%d}"
-        kind, made = f"{mark.kind} {mark.key}={mark.value}" if mark.key else mark.kind, moment_text(mark.moment) or ""
-        table.append((str(mark.id), kind, mark.pattern, ends, mark.actor, made[:10], mark.reason))
+        kind, moment = f"{mark.kind} {mark.key}={mark.value}" if mark.key else mark.kind, moment_text(mark.moment) or ""
+        table.append((str(mark.id), kind, mark.pattern, ends, mark.actor, moment[:10], mark.reason))
     head = ("#>", "kind", "pattern", "ends", "by", "made", "reason")
     lines = table_lines(head, table) if table else ["There is no mark."]
     if waiting:
         many = f"{len(waiting):,} of the marks"
         lines.append(f"{many} are not applied to all links yet: `weboid links mark --settle` continues it.")
-    output.show(found, lines)
+    output.show(facts, lines)
 
 
 def _settled(registry: RegistryStore) -> link_marks.MarkTally:
@@ -228,8 +228,8 @@ def replace_command(
             return _test(registry, settings, limit)
         if is_removal:
             with registry.writing() as rows:
-                gone = replacements.remove_replacement(rows, url, reporter_digest(stores, actor), CLOCK.now())
-            output.show({"removed": gone}, f"Removed {clean(gone)}.")
+                removed = replacements.remove_replacement(rows, url, reporter_digest(stores, actor), CLOCK.now())
+            output.show({"removed": removed}, f"Removed {clean(removed)}.")
         elif is_approval:
             around = proposal_context(registry, limits_of(settings.links.reports_per_day), CLOCK)
             with registry.writing() as rows:
@@ -240,13 +240,13 @@ def replace_command(
         elif address is None:
             with registry.reading() as rows:
                 observed = require_observed(rows, url)
-                found = replacements.replacements_of(rows, [observed.id]).get(observed.id)
+                proposal = replacements.replacements_of(rows, [observed.id]).get(observed.id)
             lines = [f"No replacement is proposed for {clean(observed.url)}."]
-            if found is not None:
-                lines = [f"{clean(found.address)} {_STAGES[found.stage]}."]
-                if found.tested_day is not None:
-                    lines.append(f"It was tested on {date_of(found.tested_day).isoformat()}.")
-            output.show({"url": observed.url, "replacement": found and replacement_json(found)}, lines)
+            if proposal is not None:
+                lines = [f"{clean(proposal.address)} {_STAGES[proposal.stage]}."]
+                if proposal.tested_day is not None:
+                    lines.append(f"It was tested on {date_of(proposal.tested_day).isoformat()}.")
+            output.show({"url": observed.url, "replacement": proposal and replacement_json(proposal)}, lines)
         else:
             around = proposal_context(registry, limits_of(settings.links.reports_per_day), CLOCK)
             who = reporter_digest(stores, actor)

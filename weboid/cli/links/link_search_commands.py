@@ -42,22 +42,22 @@ def print_search(
         with store.reading() as rows:
             of_wiki = None if wiki is None else wiki_named(rows, wiki)
             # Entries of the exclusion lists of the searched wikis.
-            asked = all_wikis(rows)[:_WIKIS_ASKED] if of_wiki is None else [of_wiki]
-            named = {each.id: str(each.name) for each in asked}
+            wikis = all_wikis(rows)[:_WIKIS_ASKED] if of_wiki is None else [of_wiki]
+            named = {each.id: str(each.name) for each in wikis}
             warnings = search_warnings(rows, RuleBook(), meant, named)
         wanted = LinkQuery(wiki_id=None if of_wiki is None else of_wiki.id, namespaces=namespaces, states=states)
-        found: list[FoundLink] = []
+        matches: list[FoundLink] = []
         while True:
             with store.reading() as rows:
-                part = search_links(rows, meant, wanted, limit=limit - len(found), after=after)
-            found += part.links
+                part = search_links(rows, meant, wanted, limit=limit - len(matches), after=after)
+            matches += part.links
             after = part.after
-            if not after or len(found) >= limit:
+            if not after or len(matches) >= limit:
                 break
-    links = [found_link_json(link) for link in found]
+    links = [found_link_json(link) for link in matches]
     if output.json({"pattern": meant.text, "links": links, "after": after, "warnings": warnings}):
         return
-    for line in _search_lines(found):
+    for line in _search_lines(matches):
         click.echo(line)
     if after:
         click.echo(f"There may be more: --after {after}", err=True)
@@ -67,16 +67,16 @@ def print_search(
         click.echo(f"{others} other wikis do, too; --wiki searches one of them.", err=True)
 
 
-def _search_lines(found: Sequence[FoundLink]) -> list[str]:
-    if not found:
+def _search_lines(matches: Sequence[FoundLink]) -> list[str]:
+    if not matches:
         return ["There is no such link."]
     rows = [
         (link.state.name.lower(), "never" if link.checked_day is None else str(date_of(link.checked_day)), link.url)
-        for link in found
+        for link in matches
     ]
     head, *links = table(("state", "checked", "link"), rows, columns=width())
     lines = [head]
-    for link, line in zip(found, links, strict=True):
+    for link, line in zip(matches, links, strict=True):
         lines.append(line)
         if link.pages:
             pages = ", ".join(f"{page.title} ({page.wiki})" for page in link.pages)
@@ -140,42 +140,42 @@ def _add_entries(stores: CollectionStores, wiki: str, texts: Sequence[str], word
     entries = [exclusion_list.parse_entry(text, _FORMS[word]) for text in texts]
     with stores.registry() as store:
         with store.reading() if dry_run else store.writing() as rows:
-            found = wiki_named(rows, wiki)
-            settings = parse_wiki_settings(found.settings)
+            wiki_row = wiki_named(rows, wiki)
+            settings = parse_wiki_settings(wiki_row.settings)
             for entry in entries:
                 settings = exclusion_list.with_entry(settings, entry)
             if not dry_run:
-                change_wiki(rows, found, settings=settings)
-        counts = [_known_links(store, found, entry, mark=not dry_run) for entry in entries]
+                change_wiki(rows, wiki_row, settings=settings)
+        counts = [_known_links(store, wiki_row, entry, mark=not dry_run) for entry in entries]
     facts, lines, verb = [], [], "Would exclude" if dry_run else "Excluded"
     for entry, count in zip(entries, counts, strict=True):
         facts.append({"entry": entry.text, "as": word, "known_links": count})
         note = f" (known links to it: {count:,})" if count else ""
-        lines.append(f"{verb} {clean(entry.text)} for {found.name}{note}.")
+        lines.append(f"{verb} {clean(entry.text)} for {wiki_row.name}{note}.")
     if any(counts) and not dry_run:
         lines.append("Searches omit them from now on; they are still archived and checked.")
-    output.show({"wiki": str(found.name), "entries": facts, "dry_run": dry_run}, lines)
+    output.show({"wiki": str(wiki_row.name), "entries": facts, "dry_run": dry_run}, lines)
 
 
 def _remove_entries(stores: CollectionStores, wiki: str, texts: Sequence[str], word: str, *, dry_run: bool) -> None:
     marked = 0
     with stores.registry() as store, store.writing() as rows:
-        found = wiki_named(rows, wiki)
-        settings: Any = parse_wiki_settings(found.settings)
+        wiki_row = wiki_named(rows, wiki)
+        settings: Any = parse_wiki_settings(wiki_row.settings)
         for text in texts:
             left = exclusion_list.without_entry(settings, text, _FORMS[word])
             if left is None:
                 raise InputError(
-                    f"The list of {found.name} has no {word} {text[:200]!r}; "
-                    f"`weboid links exclude --wiki {found.name}` shows what it has."
+                    f"The list of {wiki_row.name} has no {word} {text[:200]!r}; "
+                    f"`weboid links exclude --wiki {wiki_row.name}` shows what it has."
                 )
             settings = left
         if not dry_run:
-            change_wiki(rows, found, settings=settings)
+            change_wiki(rows, wiki_row, settings=settings)
             named = {_spelled(text, _FORMS[word]) for text in texts}
-            marked = sum(mark_pages_of_entry(rows, found.id, text) for text in sorted(named))
-    facts = {"wiki": str(found.name), "removed": list(texts), "pages_marked": marked}
-    lines = [f"{'Would remove' if dry_run else 'Removed'} {clean(text)} from {found.name}." for text in texts]
+            marked = sum(mark_pages_of_entry(rows, wiki_row.id, text) for text in sorted(named))
+    facts = {"wiki": str(wiki_row.name), "removed": list(texts), "pages_marked": marked}
+    lines = [f"{'Would remove' if dry_run else 'Removed'} {clean(text)} from {wiki_row.name}." for text in texts]
     if marked:
         lines.append(f"Pages with such links, marked to be read again: {marked:,}.")
     output.show({**facts, "dry_run": dry_run}, lines)
@@ -183,15 +183,15 @@ def _remove_entries(stores: CollectionStores, wiki: str, texts: Sequence[str], w
 
 def _list_entries(stores: CollectionStores, wiki: str) -> None:
     with stores.registry() as store, store.reading() as rows:
-        found = wiki_named(rows, wiki)
-        settings = parse_wiki_settings(found.settings)
+        wiki_row = wiki_named(rows, wiki)
+        settings = parse_wiki_settings(wiki_row.settings)
         entries = exclusion_list.exclusions_of(settings).entries
-        counts = exclusion_list.counts_of(rows, found.id)
+        counts = exclusion_list.counts_of(rows, wiki_row.id)
     facts = [_entry_facts(entry.text, _WORDS[entry.form], counts) for entry in entries]
     named = {entry.text for entry in entries}
     facts += [_entry_facts(text, "", counts) for text in sorted(set(counts) - named)]
     unreadable = exclusion_list.unreadable(settings)
-    document = {"wiki": str(found.name), "entries": facts, "unreadable": unreadable}
+    document = {"wiki": str(wiki_row.name), "entries": facts, "unreadable": unreadable}
     cells = [
         (each["as"] or "removed", each["links"], each["pages"], each["last"] or "never", each["entry"])
         for each in facts
@@ -204,11 +204,11 @@ def _list_entries(stores: CollectionStores, wiki: str) -> None:
 def _suggest(stores: CollectionStores, wiki: str, share: float, most_urls: int) -> None:
     """Print the hosts that very many pages link to, always with the same few links."""
     with stores.registry() as store, store.reading() as rows:
-        found = wiki_named(rows, wiki)
-        excluded = exclusion_list.exclusions_of(parse_wiki_settings(found.settings))
+        wiki_row = wiki_named(rows, wiki)
+        excluded = exclusion_list.exclusions_of(parse_wiki_settings(wiki_row.settings))
         hosts = [
             each
-            for each in exclusion_list.suggest_exclusions(rows, found.id, least_share=share, most_urls=most_urls)
+            for each in exclusion_list.suggest_exclusions(rows, wiki_row.id, least_share=share, most_urls=most_urls)
             if excluded.entry_for(url_parts_of(f"https://{each.host}/")) is None
         ]
     head, facts, cells = ("host", "pages>", "of all>", "different links>", "rows>", "rows a link>"), [], []
@@ -218,7 +218,7 @@ def _suggest(stores: CollectionStores, wiki: str, share: float, most_urls: int) 
         of_all, rows_each = f"{each.share:.1%}", f"{each.links_per_url:,.1f}"
         cells.append((each.host, each.pages, of_all, each.urls, each.links, rows_each))
     empty = f"No host is linked from {share:.1%} of the pages with {most_urls:,} links."
-    output.table({"wiki": str(found.name), "hosts": facts}, head, cells, empty)
+    output.table({"wiki": str(wiki_row.name), "hosts": facts}, head, cells, empty)
 
 
 def _spelled(text: str, form: exclusion_list.EntryForm) -> str:

@@ -15,7 +15,7 @@ from links.registry.lookups import list_urls
 from links.registry.wikis import all_farms, all_wikis
 from links.rules.link_class import LinkClass, classify_link
 from links.rules.spam_list import LIST_LIMIT_CHARS, SpamList, SpamListKind, SpamLists, list_kind
-from links.rules.wiki_rules import FARM_WIDE, RuleBook, lists_kept, mark_pages_stale, put_list, remove_list, spam_on
+from links.rules.wiki_rules import FARM_WIDE, RuleBook, mark_pages_stale, put_list, read_lists, remove_list, spam_on
 from links.url_parts import key_of
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import CLOCK, CommandGroup, ExitCode, argument, cli_command, made_by, option
@@ -44,8 +44,8 @@ class _ListOwner:
         """Return the ids of farm and wiki; `FARM_WIDE` when the list is the farm's."""
         if self._wiki is None:
             return farm_named(rows, self._farm or "").id, FARM_WIDE
-        found = wiki_named(rows, self._wiki)
-        return found.farm_id, found.id
+        wiki = wiki_named(rows, self._wiki)
+        return wiki.farm_id, wiki.id
 
 
 _OWNER = made_by(_ListOwner)
@@ -119,7 +119,7 @@ def remove_command(*, name: str = argument(), owner: _ListOwner = _OWNER, stores
 def list_command(*, stores: CollectionStores = STORES) -> None:
     """Show the stored lists."""
     with stores.registry() as store, store.reading() as rows:
-        stored = lists_kept(rows)
+        stored = read_lists(rows)
         names = {farm.id: farm.name for farm in all_farms(rows)}
         wikis = {wiki.id: str(wiki.name) for wiki in all_wikis(rows)}
     facts = [
@@ -149,9 +149,9 @@ def show_command(
     With URLs: how the wiki's rules classify each, watched, or why not.
     """
     with stores.registry() as store, store.reading() as rows:
-        found = wiki_named(rows, wiki)
+        wiki_row = wiki_named(rows, wiki)
         if urls:
-            rules = RuleBook().rules_of(rows, found.id)
+            rules = RuleBook().rules_of(rows, wiki_row.id)
             for each in (classify_link(url, rules) for url in urls):
                 facts = json_facts(each, "sort identity note", url="text") | {"warnings": list(map(str, each.warnings))}
                 odd = ", ".join(each.warnings)
@@ -164,14 +164,14 @@ def show_command(
             if (named := re.fullmatch(r"(\d{1,18})-([0-9a-f]{32})", after, re.ASCII)) is None:
                 raise InputError(f"{after[:80]!r} is not a position to continue from.")
             place = int(named[1]), bytes.fromhex(named[2])
-        hits = spam_on(rows, found.id, limit=limit + 1, after=place)
+        hits = spam_on(rows, wiki_row.id, limit=limit + 1, after=place)
     more = ""
     if len(hits) > limit:
         last = hits[limit - 1]
         more = f"{last.page}-{key_of(last.url).hex()}"
     hits = hits[:limit]
     document = {
-        "wiki": str(found.name),
+        "wiki": str(wiki_row.name),
         "hits": [
             {
                 **json_facts(hit, "page_id title url"),
@@ -186,7 +186,7 @@ def show_command(
     }
     rows_shown = [(each.title, date_of(each.first_day), date_of(each.last_day), each.url, each.hit) for each in hits]
     head = ("page", "first", "last", "link", "named by")
-    output.table(document, head, rows_shown, f"No page of {found.name} has such a link.")
+    output.table(document, head, rows_shown, f"No page of {wiki_row.name} has such a link.")
     if more:
         output.say(f"There are more: --after {more}", err=True)
 
@@ -205,8 +205,8 @@ def run_command(
     """
     with stores.registry() as store:
         with store.reading() as rows:
-            found = wiki_named(rows, wiki)
-            rules = RuleBook().rules_of(rows, found.id)
+            wiki_row = wiki_named(rows, wiki)
+            rules = RuleBook().rules_of(rows, wiki_row.id)
 
         checked, marked, last = 0, 0, 0
         named: dict[str, str] = {}
@@ -225,8 +225,8 @@ def run_command(
                 named |= {each.identity: each.note for each in spam.values()}
                 if spam and not dry_run:
                     with store.writing() as rows:
-                        marked += mark_pages_stale(rows, [found.id], spam)
-    facts = {"wiki": str(found.name), "checked": checked, "links": named, "pages_marked": marked}
+                        marked += mark_pages_stale(rows, [wiki_row.id], spam)
+    facts = {"wiki": str(wiki_row.name), "checked": checked, "links": named, "pages_marked": marked}
     lines = [f"Links checked: {checked:,}; on a list: {len(named):,}."]
     lines += [f"{clean(url)}: {clean(line)}" for url, line in list(named.items())[:20]]
     if not dry_run:

@@ -62,12 +62,12 @@ def set_wiki_command(
     if url and not url.startswith(("http://", "https://")):
         raise InputError(f"{clean(url)!r} is not the address of an api.php: write https://wiki.example.org/w/api.php.")
     with stores.registry(make=True) as store, store.writing() as connection:
-        there = wikis.find_farm(connection, wanted.farm)
-        if there is None and not new_farm:
+        known_farm = wikis.find_farm(connection, wanted.farm)
+        if known_farm is None and not new_farm:
             known = ", ".join(farm.name for farm in wikis.all_farms(connection))
             raise InputError(f"There is no farm {wanted.farm} (known: {known}); --new-farm creates it.")
-        if there is None or farm_hosts is not None or farm_address is not None:
-            known_address, known_hosts = (there.address, there.internal) if there else ("", "")
+        if known_farm is None or farm_hosts is not None or farm_address is not None:
+            known_address, known_hosts = (known_farm.address, known_farm.internal) if known_farm else ("", "")
             address = known_address if farm_address is None else farm_address
             hosts = known_hosts if farm_hosts is None else farm_hosts
             wikis.put_farm(connection, wanted.farm, address=address, internal=hosts)
@@ -85,24 +85,24 @@ def set_wiki_command(
 
 
 def _settings(texts: tuple[str, ...]) -> dict[str, Any]:
-    found = {}
+    settings = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             raise InputError(f"{text[:80]!r} is not a setting: write KEY=VALUE, such as {wikis.PUBLIC}=false.")
         try:
-            found[key.strip()] = json.loads(value)
+            settings[key.strip()] = json.loads(value)
         except ValueError as error:
             raise InputError(
                 f"The value of {clean(key)} is not JSON: write true, false, a number, a list, or a text in double quotes."
             ) from error
-    if unknown := sorted(found.keys() - _WIKI_SETTINGS):
+    if unknown := sorted(settings.keys() - _WIKI_SETTINGS):
         raise InputError(f"{clean(unknown[0])!r} is not a setting of a wiki; there is {', '.join(_WIKI_SETTINGS)}.")
-    if not isinstance(found.get(wikis.PUBLIC, True), bool):
+    if not isinstance(settings.get(wikis.PUBLIC, True), bool):
         raise InputError(f"{wikis.PUBLIC} is true or false; with false only internal callers see it.")
-    groups = {key: found[key] for key in ("feed", "bot", "templates") if key in found}
+    groups = {key: settings[key] for key in ("feed", "bot", "templates") if key in settings}
     WikiSettings.parse(json.dumps(groups))  # report invalid settings now, not in the feed
-    return found
+    return settings
 
 
 @cli_command("add-page")
@@ -126,24 +126,24 @@ def add_page_command(
         page_urls += [line.strip() for line in sys.stdin if line.strip()]
     day = day_of(CLOCK.now())
     with stores.registry(make=True) as store, store.writing() as connection:
-        found = wikis.ensure_wiki(connection, wikis.parse_wiki(wiki), day=day)
+        wiki_row = wikis.ensure_wiki(connection, wikis.parse_wiki(wiki), day=day)
         name = PageName(page_id or 0, page, namespace)
         if not page_id:
-            there = pages_by_title(connection, found.id, [page]).get(page)
-            if there is None:
+            known_page = pages_by_title(connection, wiki_row.id, [page]).get(page)
+            if known_page is None:
                 raise InputError(
-                    f"{found.name} has no page {clean(page)!r}: give its page ID with --id, as `Page information` on the wiki shows it."
+                    f"{wiki_row.name} has no page {clean(page)!r}: give its page ID with --id, as `Page information` on the wiki shows it."
                 )
-            name = PageName(there.page_id, page, there.namespace)
+            name = PageName(known_page.page_id, page, known_page.namespace)
         if keep:
-            page_urls = [*links_of_page(connection, found.id, name.page_id), *page_urls]
-        rules = RuleBook().rules_of(connection, found.id)
+            page_urls = [*links_of_page(connection, wiki_row.id, name.page_id), *page_urls]
+        rules = RuleBook().rules_of(connection, wiki_row.id)
         links = sorted_links(dict.fromkeys(page_urls), rules)
-        put_pages(connection, found.id, [PutPage(name, links)], day=day)
+        put_pages(connection, wiki_row.id, [PutPage(name, links)], day=day)
     facts = [{"url": each.text, "sort": str(each.sort), "note": each.note} for each in links]
     watched = sum(each.sort in WATCHED for each in links)
-    what = "link that is" if watched == 1 else "links that are"
-    lines = [f"{clean(page)} has {watched} {what} watched."]
+    noun = "link that is" if watched == 1 else "links that are"
+    lines = [f"{clean(page)} has {watched} {noun} watched."]
     for each in links:
         if each.sort not in WATCHED:
             note = f", {clean(each.note)}" if each.note else ""
@@ -184,8 +184,8 @@ def import_command(
             path = Path(file)
             with named_file(file):
                 stream = stack.enter_context(path.open("rb"))
-            found = path.stat()
-            place = (str(path.absolute()), found.st_size, found.st_mtime_ns, str(wiki or ""))
+            stat = path.stat()
+            place = (str(path.absolute()), stat.st_size, stat.st_mtime_ns, str(wiki or ""))
             digest = blake2b(repr(place).encode("utf-8", "surrogatepass"), digest_size=16).digest()
         spool = stack.enter_context(closing(PageSpool()))
         progress = stack.enter_context(count_progress())
@@ -262,13 +262,13 @@ def interwiki_command(*, known: Path = argument("MAP", type=EXISTING_FILE), file
         if file != "-":
             with named_file(file):
                 lines = stack.enter_context(Path(file).open(encoding="utf-8", errors="replace"))
-        for found in _converted(lines, prefixes):
-            if isinstance(found, str):
-                click.echo(found)
+        for line in _converted(lines, prefixes):
+            if isinstance(line, str):
+                click.echo(line)
                 continue
             bad += 1
             if bad <= _WRONG_SHOWN:
-                click.echo(f"Line {found} is not a page ID, prefix and title separated by tabs.", err=True)
+                click.echo(f"Line {line} is not a page ID, prefix and title separated by tabs.", err=True)
     if bad > _WRONG_SHOWN:
         click.echo(f"… and {bad - _WRONG_SHOWN:,} more.", err=True)
     return ExitCode.SOME_FAILED if bad else ExitCode.OK
@@ -282,6 +282,6 @@ def _converted(lines: Iterable[str], prefixes: wikis.InterwikiMap) -> Iterator[s
         if len(cells) != 3 or not re.fullmatch(r"\d{1,12}", cells[0], re.ASCII):
             yield number
             continue
-        prefix, title = (_ESCAPED.sub(lambda found: _ESCAPES.get(found[1], found[1]), cell) for cell in cells[1:])
+        prefix, title = (_ESCAPED.sub(lambda match: _ESCAPES.get(match[1], match[1]), cell) for cell in cells[1:])
         for url in prefixes.urls([(prefix, title)]):
             yield json.dumps({"page_id": int(cells[0]), "url": url}, ensure_ascii=False)

@@ -185,8 +185,8 @@ def show_command(
         fault = error
     today = day_of(CLOCK.now())
     with stores.registry() as store, store.snapshot() as reader:
-        found = find_urls(reader, [identity]).get(identity) if identity else None
-        refused = [] if found is not None else lookups.refused_uses(reader, url, limit=max(limit, 1))
+        row = find_urls(reader, [identity]).get(identity) if identity else None
+        refused = [] if row is not None else lookups.refused_uses(reader, url, limit=max(limit, 1))
         names = {wiki.id: str(wiki.name) for wiki in all_wikis(reader)}
         if refused:
             pages = [use_json(use.page, names, use.first_day) for use in refused]
@@ -197,18 +197,18 @@ def show_command(
             return
         if fault is not None:
             raise fault
-        if found is None:
+        if row is None:
             raise InputError(
                 f"The registry does not know {clean(identity)[:500]}; `weboid wiki add` or "
                 "`weboid links import` adds the links of a wiki."
             )
-        facts = lookups.url_facts(reader, [found.id], day=today)[found.id]
-        uses = lookups.uses_anywhere(reader, found.id, limit=limit)
-        document = link_document(facts, uses, latest_observations(reader, found.id), names)
+        facts = lookups.url_facts(reader, [row.id], day=today)[row.id]
+        uses = lookups.uses_anywhere(reader, row.id, limit=limit)
+        document = link_document(facts, uses, latest_observations(reader, row.id), names)
     own = own_copy(Layout(stores.root), stores.database_url, "", identity)
     if own is not None:
-        about = {"service": own.service, "address": own.address, "timestamp": own.timestamp}
-        document["copies"].insert(0, {**about, "checked": None, "locked": False})
+        own_facts = {"service": own.service, "address": own.address, "timestamp": own.timestamp}
+        document["copies"].insert(0, {**own_facts, "checked": None, "locked": False})
     output.show(document, _lines(document))
 
 
@@ -245,10 +245,10 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
 
 
 def _part(head: str, lines: Any) -> Iterator[str]:
-    found = list(lines)
-    if found:
+    entries = list(lines)
+    if entries:
         yield head
-        yield from (f"  {line}" for line in found)
+        yield from (f"  {line}" for line in entries)
 
 
 def _check_line(check: dict[str, Any]) -> str:
@@ -282,7 +282,7 @@ def passes_command(
     with open_existing_registry(layout, settings) as store:
         with store.reading() as rows:
             passes = latest_runs(rows, limit=limit)
-            seen = run_forecast(rows, settings.links, now=now)
+            forecast = run_forecast(rows, settings.links, now=now)
             late = longest_due(rows, day=day_of(now))
             awaiting = due_urls.count_awaiting(rows)
             states = states_json(states_by_day(rows, since=day_of(now) - STATE_DAYS))
@@ -292,7 +292,7 @@ def passes_command(
             {**json_facts(row, "part due done"), "started": moment_text(row.started), "ended": moment_text(row.ended)}
             for row in passes
         ],
-        "outlook": seen and {**json_facts(seen, "fits sentence"), "load": round(seen.load, 3)},
+        "outlook": forecast and {**json_facts(forecast, "fits sentence"), "load": round(forecast.load, 3)},
         "states": states,
         "longest_due_days": late,
         "awaiting_opinion": awaiting,
@@ -310,8 +310,8 @@ def passes_command(
         first, last = states[0], states[-1]
         parts = [f"{name} {first['links'].get(name, 0):,} → {links:,}" for name, links in last["links"].items()]
         lines.append(f"Links by state, {first['day']} → {last['day']}: {', '.join(parts)}.")
-    if seen is not None:
-        lines.append(seen.sentence if seen.fits else f"Warning: {seen.sentence}")
+    if forecast is not None:
+        lines.append(forecast.sentence if forecast.fits else f"Warning: {forecast.sentence}")
     elif passes:
         lines.append("No pass has been long enough yet to tell whether all links are checked in time.")
     if late > settings.links.pass_days:
@@ -338,10 +338,10 @@ def purge_command(
     today = day_of(CLOCK.now())
     with stores.registry() as store:
         if dry_run:
-            gone = to_purge(store, day=today, keep_days=keep_days)
+            counts = to_purge(store, day=today, keep_days=keep_days)
         else:
             with session_progress() as show:
-                gone = purge(store, day=today, keep_days=keep_days, progress=lambda what, _: show(f"deleting {what}"))
-    parts = [f"{count:,} {what}" for what, count in gone._asdict().items() if count]
+                counts = purge(store, day=today, keep_days=keep_days, progress=lambda kind, _: show(f"deleting {kind}"))
+    parts = [f"{count:,} {kind}" for kind, count in counts._asdict().items() if count]
     verb = "Would delete" if dry_run else "Deleted"
-    output.show({**gone._asdict(), "dry_run": dry_run}, f"{verb} {', '.join(parts) or 'nothing'}.")
+    output.show({**counts._asdict(), "dry_run": dry_run}, f"{verb} {', '.join(parts) or 'nothing'}.")

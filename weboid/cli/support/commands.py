@@ -173,14 +173,14 @@ class ConfiguredCommand(ShortHelpCommand):
             return context
         except click.NoSuchOption as error:
             shown = {each for param in self.params for each in param.opts}
-            ours = shown | {each for param in self.params for each in getattr(param, "former", ())}
+            options = shown | {each for param in self.params for each in getattr(param, "former", ())}
             known = {_plain(name): option for option, names in FORMER_OPTIONS.items() for name in names.split()}
             known |= {_plain(name): hint for name, hint in _FORMER["hints"].items()}
             hints = {}
             for word in dict.fromkeys(each.partition("=")[0] for each in words if each.startswith("-")):
-                hint = "" if word in ours else known.get(_plain(word), "")
-                hint = hint if hint in ours else known.get(_plain(hint), hint)
-                if hint.split(" ")[0] in ours or (hint[:2] not in {"", "--"} and info_name in {"archive", "crawl"}):
+                hint = "" if word in options else known.get(_plain(word), "")
+                hint = hint if hint in options else known.get(_plain(hint), hint)
+                if hint.split(" ")[0] in options or (hint[:2] not in {"", "--"} and info_name in {"archive", "crawl"}):
                     verb = "It is" if hint.startswith("not ") else "Use"
                     hints[word] = f"No such option '{word}'. {verb} {hint}."
             if error.option_name in hints:
@@ -480,8 +480,8 @@ def cli_command(
         attributes.setdefault("cls", ConfiguredCommand)
         common = [each for each in _common_options() if has_json or each.name != "as_json"]
         params = [*_click_parameters(parameters), *common]
-        made: click.Command = register(name, params=params, **attributes)(callback)
-        return made
+        command: click.Command = register(name, params=params, **attributes)(callback)
+        return command
 
     return decorate
 

@@ -74,7 +74,7 @@ INTERVAL = ParsedType("duration", _parse_interval)  # at which a command repeats
 
 
 @contextmanager
-def named_file(name: str | Path, what: str = "read", remedy: str = "") -> Iterator[None]:
+def named_file(name: str | Path, action: str = "read", remedy: str = "") -> Iterator[None]:
     """Raise errors of the system in the block as InputError, or DiskFullError, that name the file."""
     try:
         yield
@@ -86,7 +86,7 @@ def named_file(name: str | Path, what: str = "read", remedy: str = "") -> Iterat
             raise DiskFullError(
                 f"{shown}: the disk is full. Free some space, then give the same command again."
             ) from error
-        raise InputError(f"{shown} cannot be {what}: {error.strerror or error}.{remedy}") from error
+        raise InputError(f"{shown} cannot be {action}: {error.strerror or error}.{remedy}") from error
 
 
 def end_moment(text: str, *, now: datetime, option: str) -> datetime:

@@ -41,9 +41,9 @@ def terminal_progress(*columns: ProgressColumn) -> Progress:
     return Progress(*columns, console=console, transient=True, disable=disable)
 
 
-def search_progress(what: str) -> Progress:
+def search_progress(unit: str) -> Progress:
     """Return a progress whose end is unknown."""
-    count = TextColumn(f"{{task.completed:,.0f}} {what}")
+    count = TextColumn(f"{{task.completed:,.0f}} {unit}")
     return terminal_progress(SpinnerColumn(), count, TimeElapsedColumn())
 
 

@@ -151,7 +151,7 @@ class _BotRunReporter:
 
 def run_summary(tally: BotRunSummary, name: str) -> str:
     """Return the summary of a run in a sentence or two."""
-    did = ", ".join(f"{count:,} {what}" for what, count in tally.did.most_common())
+    did = ", ".join(f"{count:,} {status}" for status, count in tally.did.most_common())
     parts = [f"{name}: {did or 'nothing to do'}."]
     if tally.changes:
         parts.append(", ".join(f"{n:,} links {kind}" for kind, n in tally.changes.most_common()) + ".")

@@ -34,12 +34,12 @@ def choose_wiki(store: RegistryStore, name: str) -> Wiki:
     with store.reading() as rows:
         if name:
             return known_wiki(rows, parse_wiki(name))
-        there = [wiki for wiki in all_wikis(rows) if wiki.url]
-    if len(there) == 1:
-        return there[0]
-    if not there:
+        wikis = [wiki for wiki in all_wikis(rows) if wiki.url]
+    if len(wikis) == 1:
+        return wikis[0]
+    if not wikis:
         raise InputError("No wiki is known: `weboid wiki add URL` adds one.")
-    names = ", ".join(str(wiki.name) for wiki in there[:20])
+    names = ", ".join(str(wiki.name) for wiki in wikis[:20])
     raise InputError(f"Several wikis are known; name one: {names}.")
 
 

@@ -129,16 +129,16 @@ def command(
         if operator != read_operator(stores.root):
             write_operator(stores.root, operator)
         feed = replace_settings(_known_feed(registry, url, name), "feed", **changes)
-        seen = asyncio.run(_probe(url, feed, settings))
+        probe = asyncio.run(_probe(url, feed, settings))
         if namespaces:
-            changes["namespaces"] = namespace_ids(namespaces, seen.facts.namespaces)
-        wanted = WikiRegistration(seen.address, seen.facts, name, farm, changes)
+            changes["namespaces"] = namespace_ids(namespaces, probe.facts.namespaces)
+        wanted = WikiRegistration(probe.address, probe.facts, name, farm, changes)
         with registry.writing() as connection:
             wiki = put_wiki(connection, wanted, day=day_of(CLOCK.now()))
     level = None if store is None else StoredLevel(store)
     stored = stored_level_of_wiki(Layout(stores.root), stores.database_url, wiki.name.in_levels, level, CLOCK)
-    if not output.json({**_facts(wiki, seen), "store": stored}):
-        _report(wiki, seen, operator.recrawl, stored)
+    if not output.json({**_facts(wiki, probe), "store": stored}):
+        _report(wiki, probe, operator.recrawl, stored)
         warn_missing_contact(settings.links.contact or settings.visit.contact)
 
 
@@ -227,23 +227,23 @@ def _place(text: str | None) -> str | None:
     return str(Path(text).expanduser().absolute())
 
 
-def _facts(wiki: Wiki, seen: WikiProbe) -> dict[str, Any]:
+def _facts(wiki: Wiki, probe: WikiProbe) -> dict[str, Any]:
     return {
         "wiki": str(wiki.name),
         **json_facts(wiki, "url pages_url"),
-        **json_facts(seen.facts, "language dbname", site="name"),
-        "mediawiki": ".".join(map(str, seen.facts.version)),
-        "interwikis": len(seen.facts.interwikis),
-        "user": seen.user or None,
-        "high_limits": seen.has_high_limits,
-        "read_only": seen.facts.read_only_reason or seen.facts.is_read_only,
-        "unknown": list(seen.unknown),
+        **json_facts(probe.facts, "language dbname", site="name"),
+        "mediawiki": ".".join(map(str, probe.facts.version)),
+        "interwikis": len(probe.facts.interwikis),
+        "user": probe.user or None,
+        "high_limits": probe.has_high_limits,
+        "read_only": probe.facts.read_only_reason or probe.facts.is_read_only,
+        "unknown": list(probe.unknown),
         "settings": json.loads(wiki.settings),
     }
 
 
-def _report(wiki: Wiki, seen: WikiProbe, recrawl: str, stored: StoredLevel) -> None:
-    facts, feed = seen.facts, settings_of_wiki(wiki).feed
+def _report(wiki: Wiki, probe: WikiProbe, recrawl: str, stored: StoredLevel) -> None:
+    facts, feed = probe.facts, settings_of_wiki(wiki).feed
     version = ".".join(map(str, facts.version)) or "of an unknown version"
     click.echo(f"{clean(facts.name)} is known as {wiki.name}: MediaWiki {version}, {wiki.url}")
     spaces = [
@@ -266,10 +266,10 @@ def _report(wiki: Wiki, seen: WikiProbe, recrawl: str, stored: StoredLevel) -> N
         click.echo(f"Pages that it cites are recorded at the level {stored}.")
     if recrawl:
         click.echo(f"Live pages are archived again after {clean(recrawl)}.")
-    if seen.user:
-        more = ", with a bot's limits" if seen.has_high_limits else ""
-        click.echo(f"Read as {clean(seen.user)}{more}.")
-    for warning in _warnings(wiki, seen):
+    if probe.user:
+        more = ", with a bot's limits" if probe.has_high_limits else ""
+        click.echo(f"Read as {clean(probe.user)}{more}.")
+    for warning in _warnings(wiki, probe):
         click.echo(f"Warning: {clean(warning)}")
     click.echo(
         "Next: `weboid wiki watch` reads all its pages once and then follows changes; `weboid wiki ls` shows its "
@@ -277,17 +277,17 @@ def _report(wiki: Wiki, seen: WikiProbe, recrawl: str, stored: StoredLevel) -> N
     )
 
 
-def _warnings(wiki: Wiki, seen: WikiProbe) -> list[str]:
-    facts = seen.facts
-    warnings = [f"the wiki has no {name}: check its spelling" for name in seen.unknown]
-    if seen.trouble:
-        warnings.append(f"Wikidata's items cannot be read at present. {seen.trouble}")
+def _warnings(wiki: Wiki, probe: WikiProbe) -> list[str]:
+    facts = probe.facts
+    warnings = [f"the wiki has no {name}: check its spelling" for name in probe.unknown]
+    if probe.trouble:
+        warnings.append(f"Wikidata's items cannot be read at present. {probe.trouble}")
     if facts.version and facts.version < OLDEST_VERSION:
         oldest = ".".join(map(str, OLDEST_VERSION))
         warnings.append(f"this version of MediaWiki is older than {oldest}, the oldest that was tested.")
     if facts.is_read_only:
         warnings.append(f"the wiki is read-only: {facts.read_only_reason or 'no reason given'}")
-    if wiki.name.farm == DEFAULT_FARM and not seen.has_contact:
+    if wiki.name.farm == DEFAULT_FARM and not probe.has_contact:
         warnings.append(
             "Wikimedia refuses robots without a contact address: --contact sets the address of a page or for mail."
         )

@@ -27,7 +27,7 @@ from links.registry.schema import leases
 from links.registry.wikis import Wiki, all_farms, all_wikis, change_wiki, feeds_of
 from playback.access.control import AccessControl
 from playback.web.cached_links.cached_answer import AnswerOrigins, CopyState, answer_link
-from playback.web.cached_links.cached_request import CachedQuestion, asked_url
+from playback.web.cached_links.cached_request import CachedQuestion, requested_url
 from playback.web.copy_lookup import CopyLookup
 from playback.web.page_store import PageStore
 from playback.web.registry.registry_service import RegistrySource
@@ -100,7 +100,7 @@ def _wiki_facts(reader: Connection, wiki: Wiki, finder: "LinkEvidenceReader | No
     dead, bare = sum(row.state in STATES[Group.UNREACHABLE] for row in known), len(known)
     if finder is not None:
         for start in range(0, len(known), _AT_ONCE):
-            batch = tuple(asked_url(row.url) for row in known[start : start + _AT_ONCE])
+            batch = tuple(requested_url(row.url) for row in known[start : start + _AT_ONCE])
             evidence = finder.find(CachedQuestion(wiki.name, batch), is_internal=True)
             answers += [answer_link(facts, AnswerOrigins("", "")) for facts in evidence.facts]
         dead = sum(each.is_dead for each in answers)

@@ -293,7 +293,7 @@ def signature_store(store: RegistryStore) -> UseSignature:
 
     def use(signature: bytes, moment: datetime) -> bool:
         with store.writing() as connection:
-            return use_signature(connection, signature, moment, kept=lifetime)
+            return use_signature(connection, signature, moment, lifetime=lifetime)
 
     async def used(signature: bytes, moment: datetime) -> bool:
         return await asyncio.to_thread(use, signature, moment)

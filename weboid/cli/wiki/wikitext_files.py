@@ -90,7 +90,7 @@ def read_command(
     text = read_page_text(file)
     rules = read_rules(language, own)
     citations = read_citations(text, rules, today=CLOCK.now().date())
-    breaks = [found.start() for found in re.finditer("\n", text)]
+    breaks = [match.start() for match in re.finditer("\n", text)]
     if output.is_json:
         listed = [_facts(citation, breaks) for citation in citations]
         output.json({"language": rules.language, "characters": len(text), "citations": listed})

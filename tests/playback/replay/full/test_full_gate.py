@@ -33,7 +33,7 @@ YEARS = timedelta(days=1000)
 
 
 def take_down(decisions: DecisionStore, url: str) -> None:
-    """As an operator does."""
+    """Block the URL as an operator does."""
     kind = TakedownKind.URL
     what = normalize_target(kind, url)
     add_takedowns(decisions, [Takedown(0, kind, what, "", TakedownEffect.BLOCK, "asked for", "", "op", NOW, None)])
@@ -46,10 +46,10 @@ def test_without_the_possibility_there_is_no_such_route(served: ServedCollection
 
     answers = [served.get(f"/{view}/{TS}/{site}/").status for view in ("full", "full-view")]
     host = {"Host": f"{'a' * 20}f.localhost:{served.replay.rpartition(':')[2]}"}
-    told = fetch(served.replay, f"/c/{TS}mp_/{site}/", headers=host)
+    reply = fetch(served.replay, f"/c/{TS}mp_/{site}/", headers=host)
 
     assert answers == [404, 404]
-    assert told.status == 421
+    assert reply.status == 421
 
 
 def test_a_page_that_may_not_is_refused_although_its_address_is_typed(full: FullSite, site: str) -> None:
@@ -151,7 +151,7 @@ def test_no_page_is_given_out_for_a_tab_of_its_own(full: FullSite, site: str, de
 
 
 def test_the_page_itself_is_no_frame_within_a_page(full: FullSite, site: str) -> None:
-    """What may be framed without the front above it must not be the page, or its banner is gone."""
+    """The page answers 404 as a frame part: it would show without its banner. Other parts may be framed."""
     full.page(f"{site}/", HTML)
     full.builder.response(f"{site}/part", b"<p>part")
     frame = full.frame(f"{site}/")
@@ -282,13 +282,13 @@ def test_an_address_that_was_not_rewritten_is_looked_for_on_the_pages_site(full:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "status", "told", "body"),
+    ("wanted", "status", "span", "body"),
     [("bytes=2-4", 206, "bytes 2-4/10", b"234"), ("bytes=7-", 206, "bytes 7-9/10", b"789"),
      ("bytes=-2", 206, "bytes 8-9/10", b"89"), ("bytes=0-99", 206, "bytes 0-9/10", b"0123456789"),
      ("bytes=10-", 416, "bytes */10", b"There is no such part.\n"), ("bytes=5-2", 200, "", b"0123456789"),
      ("bytes=0-1,3-4", 200, "", b"0123456789"), ("lines=1", 200, "", b"0123456789"), ("bytes=-", 200, "", b"0123456789")],
 )  # fmt: skip
-def test_media_can_be_had_in_parts(full: FullSite, site: str, wanted: str, status: int, told: str, body: bytes) -> None:
+def test_media_can_be_had_in_parts(full: FullSite, site: str, wanted: str, status: int, span: str, body: bytes) -> None:
     """RFC 9110, 14.2: one range; more than one, or another unit, is answered with all."""
     full.page(f"{site}/", HTML)
     full.builder.response(f"{site}/v.webm", b"0123456789", mime="video/webm")
@@ -296,7 +296,7 @@ def test_media_can_be_had_in_parts(full: FullSite, site: str, wanted: str, statu
     answer = full.part(full.frame(f"{site}/"), "oe_", f"{site}/v.webm", "video", headers={"Range": wanted})
 
     assert (answer.status, answer.body) == (status, body)
-    assert dict(answer.headers).get("Content-Range", "") == told
+    assert dict(answer.headers).get("Content-Range", "") == span
 
 
 def test_no_worker_that_outlives_its_page_is_given_out(full: FullSite, site: str) -> None:
@@ -399,33 +399,33 @@ HOST = f"{'a' * 20}f0.copies.example"
 )  # fmt: skip
 def test_what_is_not_foreseen_becomes_an_error(answer: FullAnswer) -> None:
     """A type, status or redirect that is on no list never reaches a reader."""
-    said: list[object] = []
+    head: list[object] = []
     gate = FullGate(lambda _: answer, GATE)
 
-    body = gate({"REQUEST_METHOD": "GET", "HTTP_HOST": HOST}, lambda *told: said.extend(told))  # type: ignore[arg-type]
+    body = gate({"REQUEST_METHOD": "GET", "HTTP_HOST": HOST}, lambda *args: head.extend(args))  # type: ignore[arg-type]
 
-    assert said[0] == "500 Internal Server Error"
+    assert head[0] == "500 Internal Server Error"
     assert list(body) == [b"This capture cannot be shown.\n"]
 
 
 def test_an_application_that_fails_shows_nothing_of_itself() -> None:
     """A traceback would bypass the policy."""
-    said: list[object] = []
+    head: list[object] = []
 
     def failing(_: object) -> FullAnswer:
         raise RuntimeError("a secret path")
 
     body = FullGate(failing, GATE)(
         {"REQUEST_METHOD": "GET", "HTTP_HOST": HOST},
-        lambda *told: said.extend(told),  # type: ignore[arg-type]
+        lambda *args: head.extend(args),  # type: ignore[arg-type]
     )
 
-    assert said[0] == "500 Internal Server Error"
+    assert head[0] == "500 Internal Server Error"
     assert b"secret" not in b"".join(body)
 
 
 def test_the_policy_word_for_word() -> None:
-    """What an archived response may do, and what a notice of ours may."""
+    """An archived response loads only from its own origin, data: and blob: URLs; a notice of ours loads nothing."""
     archived = dict(fixed_full_headers(GATE, HOST, FullAnswer(200)))["Content-Security-Policy"]
     ours = dict(fixed_full_headers(GATE, HOST, FullAnswer(200, ours=True)))
     own = f"https://{HOST}"
@@ -464,7 +464,7 @@ JSON, FORM = "application/json; charset=utf-8", "application/x-www-form-urlencod
 
 
 def request(body: bytes, content_type: str = JSON, method: str = "POST") -> BodyRequest:
-    """As it was captured."""
+    """Return the request as it was captured, with the parameters of its body."""
     return BodyRequest(method, body_parameters(content_type, body))
 
 
@@ -490,7 +490,7 @@ def test_a_body_is_read_by_its_parameters(
 
 
 @pytest.mark.parametrize(
-    ("captured", "found"),
+    ("captured", "position"),
     [
         ([b'{"q":"tram"}', b'{"q":"bridge","at":0}', b'{"at":1,"q":"bridge"}'], 2),
         ([b'{"q":"bridge","at":1700000000000}'], None),  # the request has no moment there
@@ -499,16 +499,16 @@ def test_a_body_is_read_by_its_parameters(
         ([], None),
     ],
 )
-def test_another_request_is_not_taken_for_it(captured: list[bytes], found: int | None) -> None:
+def test_another_request_is_not_taken_for_it(captured: list[bytes], position: int | None) -> None:
     """A reader would see the answer to something that the page did not ask."""
     wanted = request(b'{"q":"bridge","at":1}')
 
-    assert match_body(wanted, ((at, request(body)) for at, body in enumerate(captured))) == found
+    assert match_body(wanted, ((at, request(body)) for at, body in enumerate(captured))) == position
     assert match_body(wanted, [(0, BodyRequest("PUT", wanted.parameters))]) is None
 
 
 def test_values_that_are_new_at_each_visit_may_differ() -> None:
-    """Where only one captured request is such; of two neither can be told to be the one."""
+    """A captured request that differs only in such values matches if it is the only one; of two none is chosen."""
     body = '{"q":"bridge","at":%d,"id":"%s-1111-2222-3333-444455556666"}'
     one, two, wanted = (request((body % (1700000000000 + at, f"0000000{at}")).encode()) for at in range(3))
 

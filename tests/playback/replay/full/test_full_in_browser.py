@@ -105,14 +105,14 @@ window.tried=0;for(const code of CODES){try{(0,eval)(code)}catch(e){};tried++}
 
 
 def trying(codes: list[str], leak: str = "http://leak.test") -> str:
-    """A page that does all of that."""
+    """Return a page that evaluates all the codes; `leak` is the origin that they try to reach."""
     text = json.dumps(codes).replace("LEAK", leak).replace("WS", leak.replace("http", "ws"))
     return TRYING.replace("CODES", text.replace("</", "<\\/"))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def chromium(leak_listener: LeakListener) -> AsyncIterator[CdpConnection]:
-    """One browser, in which each test has a profile of its own."""
+    """Start one browser, in which each test has a browser context of its own."""
     async with reader_browser(leak_listener.port) as browser:
         yield browser
 
@@ -265,11 +265,11 @@ async def test_a_capture_reads_nothing_of_another_nor_of_the_front(
         if raw:
             await tab.ask("location.replace(location.href.replace('mp_/','id_/'))", within=where)
             where = "id_/"
-        found = await tab.until("window.found", within=where)
+        outcomes = await tab.until("window.found", within=where)
 
     # To wombat the page's own window is its parent, and the front a site that was not captured.
     own = set() if raw else {404, "prying", f"{site}/"}
-    assert {name: value for name, value in found.items() if value not in SHUT | own} == {}
+    assert {name: value for name, value in outcomes.items() if value not in SHUT | own} == {}
 
 
 async def test_nothing_is_kept_between_two_views(
@@ -297,13 +297,13 @@ async def test_no_service_worker_is_registered_on_any_path(
     async with tab_in(chromium) as tab:
         await tab.open(full.view(f"{site}/"))
         await tab.ask("location.replace(location.href.replace('mp_/','id_/'))", within=PAGE)
-        told = await tab.ask(
+        outcomes = await tab.ask(
             f"Promise.all({json.dumps([*paths, '/.weboid/wombat.js', '/sw.js'])}.map(async path => {{"
             "try { await navigator.serviceWorker.register(path); return path } catch (e) { return e.name } }))",
             within="id_/",
         )
 
-    assert set(told) == {"SecurityError"}
+    assert set(outcomes) == {"SecurityError"}
 
 
 APPLICATION = """<!DOCTYPE html><html><head><title>app</title>
@@ -509,7 +509,7 @@ async def test_relative_frames_are_shown(
 async def test_the_banner_is_ours_whatever_the_page_paints(
     full: FullSite, site: str, leaks: LeakListener, chromium: CdpConnection
 ) -> None:
-    """What covers the frame from edge to edge stays below the banner (P-09)."""
+    """Content that covers the frame from edge to edge stays below the banner (P-09)."""
     full.page(
         f"{site}/",
         "<style>html,body,div{position:fixed;inset:-500px;background:red;z-index:2147483647}</style>"
@@ -538,22 +538,22 @@ class UdpListener:
 
 @pytest.fixture
 def datagrams() -> Iterator[UdpListener]:
-    """A listener for datagrams."""
+    """Listen for UDP datagrams on 127.0.0.1."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind(("127.0.0.1", 0))
         server.settimeout(0.2)
-        found, ended = UdpListener(server.getsockname()[1]), threading.Event()
+        listener, ended = UdpListener(server.getsockname()[1]), threading.Event()
 
         def listen() -> None:
             while not ended.is_set():
                 try:
-                    found.received.append(server.recv(2000))
+                    listener.received.append(server.recv(2000))
                 except TimeoutError:
                     continue
 
         thread = threading.Thread(target=listen)
         thread.start()
-        yield found
+        yield listener
         ended.set()
         thread.join()
 
@@ -571,7 +571,7 @@ async def test_calls_to_other_machines_are_not_made(
         await tab.open("about:blank")
         await tab.ask(call)  # the listener hears one that may be made
         await tab.ask("new Promise(done => setTimeout(done, 500))")
-        heard = len(datagrams.received)
+        datagram_count = len(datagrams.received)
         await tab.open("data:text/html,over")
         datagrams.received.clear()
         await tab.open(full.view(f"{site}/"))
@@ -579,5 +579,5 @@ async def test_calls_to_other_machines_are_not_made(
         await tab.ask("typeof RTCPeerConnection + typeof WebTransport", within=PAGE)
         await settle(tab)
 
-    assert heard > 0
+    assert datagram_count > 0
     assert datagrams.received == []

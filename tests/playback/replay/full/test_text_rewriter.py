@@ -17,7 +17,7 @@ from tests.support.playback_fixtures import ROOT
 
 
 def mark(url: str) -> str:
-    """Shows what was rewritten."""
+    """Mark what was rewritten."""
     return f"<{url}>"
 
 
@@ -84,7 +84,7 @@ def test_an_import_map_leads_into_the_archive() -> None:
 
 @given(st.text())
 def test_any_text_survives(text: str) -> None:
-    """What is no import map stays what it is; reading any script ends."""
+    """Any text is accepted, and a rewritten module contains its source unchanged."""
     assert isinstance(rewrite_import_map(text, mark), str)
     assert text in rewrite_module(text, str, "M")
     is_module(text)

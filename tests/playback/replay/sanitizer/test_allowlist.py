@@ -34,28 +34,28 @@ class _NameCollector(HTMLParser):
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
-        self.found: set[tuple[str, str]] = set()
+        self.tags: set[tuple[str, str]] = set()
         self.feed(text)
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found |= {(tag, ""), *((tag, name) for name, _ in attrs)}
+        self.tags |= {(tag, ""), *((tag, name) for name, _ in attrs)}
 
 
 def strangers(text: str, level: Level) -> list[tuple[str, str]]:
-    """Elements and attributes that the level does not show."""
+    """Return the elements and attributes that the level does not show."""
     shows = allowlist_of(level)
     every = shows.attributes.get("*", frozenset())
     inert = {"input": {"inert"}} if shows.has_look else {}
-    found = []
-    for tag, name in sorted(_NameCollector(text).found):
+    unlisted_names = []
+    for tag, name in sorted(_NameCollector(text).tags):
         is_custom = "-" in tag and shows.has_look
         own = shows.attributes.get(tag, frozenset()) | every | {"rel"}
         own |= shows.values.get(tag, {}).keys() | shows.forced.get(tag, {}).keys() | inert.get(tag, set())
         is_known = not name or name in own or name.startswith(tuple(shows.prefixes) or ("\0",))
         if not (tag in shows.tags or is_custom) or not is_known:
-            found.append((tag, name))
-    return found
+            unlisted_names.append((tag, name))
+    return unlisted_names
 
 
 def test_each_level_shows_all_of_the_one_below() -> None:

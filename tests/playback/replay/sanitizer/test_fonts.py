@@ -47,13 +47,13 @@ ASKED = {"Sec-Fetch-Dest": "font"}
 
 @pytest.fixture(scope="module")
 def ttf() -> bytes:
-    """A font of the machine."""
+    """Return a font that is installed on this machine."""
     return SERIF.read_bytes()
 
 
 @pytest.fixture(scope="module")
 def wrapped(ttf: bytes, in_replay: Call) -> dict[str, bytes]:
-    """The font in each format that is shown, by media type."""
+    """Return the font in each format that replay shows, by media type."""
 
     def brotli(data: bytes) -> bytes:
         return b64decode(in_replay("compressed", [b64encode(data).decode()]))
@@ -162,16 +162,16 @@ def test_nobody_but_a_page_is_given_a_font(house: ServedCollection, site: str, t
     """Opened it would be a download that nothing asked about; read by a script it would tell."""
     house.builder.response(f"{site}/f", ttf, mime="font/ttf")
 
-    def asked(**headers: str) -> int:
+    def font_status(**headers: str) -> int:
         given = {name.replace("_", "-"): value for name, value in headers.items()}
         return fetch(house.replay, f"{FONT}{site}/f", headers=given).status
 
-    assert [asked(), asked(Sec_Fetch_Dest="font")] == [200, 200]
+    assert [font_status(), font_status(Sec_Fetch_Dest="font")] == [200, 200]
     for other in ("document", "iframe", "image", "style", "empty"):
-        assert asked(Sec_Fetch_Dest=other) == 404
-    assert asked(Sec_Fetch_Dest="script") == 403
+        assert font_status(Sec_Fetch_Dest=other) == 404
+    assert font_status(Sec_Fetch_Dest="script") == 403
     decide(house.builder.layout, Level.TEXT, link=f"{site}/f")
-    assert asked() == 404
+    assert font_status() == 404
 
 
 def test_a_font_of_another_moment_counts_as_a_part(house: ServedCollection, site: str, ttf: bytes) -> None:
@@ -180,9 +180,9 @@ def test_a_font_of_another_moment_counts_as_a_part(house: ServedCollection, site
     for days in (2, 31):
         house.builder.response(f"{site}/{'f' if days == 2 else 'g'}", ttf, mime="font/ttf", at=NOW + timedelta(days))
 
-    told = fetch(house.replay, f"/c/{TS}sk_/{site}/").text
+    text = fetch(house.replay, f"/c/{TS}sk_/{site}/").text
 
-    assert told == f"shown 1\nother 1\nearlier 0\nlater {2 * 86_400}\n"
+    assert text == f"shown 1\nother 1\nearlier 0\nlater {2 * 86_400}\n"
     assert fetch(house.replay, f"{FONT}{site}/f", headers=ASKED).status == 200
     assert fetch(house.replay, f"{FONT}{site}/g", headers=ASKED).status == 404
 
@@ -197,9 +197,9 @@ def test_what_is_no_font_is_absent(house: ServedCollection, site: str, ttf: byte
     for name, body in bodies.items():
         house.builder.response(f"{site}/{name}.woff2", body, mime="font/woff2")
 
-    found = {name: fetch(house.replay, f"{FONT}{site}/{name}.woff2", headers=ASKED) for name in bodies}
+    replies = {name: fetch(house.replay, f"{FONT}{site}/{name}.woff2", headers=ASKED) for name in bodies}
 
-    assert {name: (each.status, each.body) for name, each in found.items()} == dict.fromkeys(
+    assert {name: (each.status, each.body) for name, each in replies.items()} == dict.fromkeys(
         bodies, (404, b"Not captured.\n")
     )
 
@@ -298,7 +298,7 @@ def test_whatever_a_sheet_says_its_fonts_come_from_us(in_replay: Call, css: str)
 
 
 @pytest.mark.parametrize(
-    ("src", "kept"),
+    ("src", "sources"),
     [
         ("local(x),url(a.woff2)format(woff2) tech(color-COLRv1)",
          'url("{}a.woff2") format("woff2") tech(color-colrv1)'),
@@ -314,12 +314,12 @@ def test_whatever_a_sheet_says_its_fonts_come_from_us(in_replay: Call, css: str)
         ("url(data:font/woff2;base64,d09GMg==)", ""),
     ],
 )  # fmt: skip
-def test_of_sources_those_stay_that_are_ours(in_replay: Call, src: str, kept: str) -> None:
+def test_of_sources_those_stay_that_are_ours(in_replay: Call, src: str, sources: str) -> None:
     """Nothing on the reader's machine, nothing of a format that is not handed out (P-13)."""
     shown = in_replay("font_style_twice", [f"@font-face{{font-family:x;src:{src};color:red}}"])[0]
 
-    wanted = kept.format(f"{FONT}https://page.example/dir/")
-    assert shown == (f"@font-face{{font-family:x;src:{wanted};}}" if kept else "")
+    wanted = sources.format(f"{FONT}https://page.example/dir/")
+    assert shown == (f"@font-face{{font-family:x;src:{wanted};}}" if sources else "")
 
 
 def test_a_font_within_a_sheet_is_looked_at(in_replay: Call, ttf: bytes) -> None:
@@ -376,5 +376,5 @@ def test_a_browser_shows_the_page_in_its_own_fonts(
 
 
 def test_the_fonts_of_the_tests_are_fonts(ttf: bytes) -> None:
-    """What is packed can be unpacked: the tables are those of a real font."""
+    """The test font can be unpacked and has the tables of a real font."""
     assert {b"cmap", b"glyf", b"head"} <= {tag for tag, _, _ in tables_of(ttf)}

@@ -154,7 +154,7 @@ def _is_ours(url: str) -> bool:
 
 
 def faults_of(text: str, allowed: frozenset[str] = frozenset()) -> list[str]:
-    """What is wrong with sanitised markup."""
+    """Return the faults of sanitised markup: what could run, load from elsewhere or lead elsewhere."""
     audit = _MarkupAudit(allowed)
     audit.feed(text)
     audit.close()
@@ -451,7 +451,7 @@ def test_artifacts_are_keyed_as_pywb_keys_them() -> None:
 
 
 def framed(document: str, *, element: str = "iframe", attributes: str = "") -> str:
-    """A page as our DOM artifact holds it, with a document within."""
+    """Return a page as the DOM artifact stores it, with `document` in a frame."""
     return (
         f'<body><{element} src="https://frame.example/in/" {attributes} '
         f'data-weboid-document="{escape(document)}"></{element}></body>'
@@ -466,21 +466,21 @@ class _FrameCollector(HTMLParser):
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
-        self.found: list[dict[str, str | None]] = []
+        self.frames: list[dict[str, str | None]] = []
         self.feed(text)
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag == "iframe":
-            self.found.append(dict(attrs))
+            self.frames.append(dict(attrs))
 
 
 @pytest.mark.parametrize("vector", VECTORS)
 def test_no_vector_survives_within_a_frame(in_replay: Call, vector: str) -> None:
-    """What is framed is made safe in the same way, two frames deep (P-01)."""
+    """Framed documents are sanitised in the same way, two frames deep (P-01)."""
     outer = in_replay("document", [framed(framed(vector))])
-    (middle,) = _FrameCollector(outer).found
-    (inner,) = _FrameCollector(middle["srcdoc"] or "").found
+    (middle,) = _FrameCollector(outer).frames
+    (inner,) = _FrameCollector(middle["srcdoc"] or "").frames
 
     for frame in (middle, inner):
         assert frame["sandbox"] == "allow-top-navigation-by-user-activation"
@@ -491,7 +491,7 @@ def test_no_vector_survives_within_a_frame(in_replay: Call, vector: str) -> None
 def test_a_frame_is_shown_in_its_place_with_its_own_urls(in_replay: Call) -> None:
     """Relative URLs are the frame's own; size and style stay, and nothing else of the element."""
     page = framed("<img src=i.png>", attributes='width=9 style="color:red;x:y" onload=x name=n')
-    (frame,) = _FrameCollector(in_replay("document", [page])).found
+    (frame,) = _FrameCollector(in_replay("document", [page])).frames
 
     assert (frame["width"], frame["style"]) == ("9", "color:red;")
     assert not {"onload", "name", "src"} & set(frame)
@@ -524,9 +524,9 @@ def test_objects_stand_as_what_was_seen_of_them(in_replay: Call) -> None:
     assert "im_/https://page.example/dir/b.gif" in embedded
     assert "<b>instead</b>" in fallback
     assert "im_/https://page.example/dir/d.png" in button
-    assert len(_FrameCollector(framing).found) == 1
+    assert len(_FrameCollector(framing).frames) == 1
     assert "im_/https://page.example/dir/a.svg" in drawing
-    assert _FrameCollector(drawing).found == []
+    assert _FrameCollector(drawing).frames == []
 
 
 def test_formulas_keep_their_structure(in_replay: Call) -> None:
@@ -747,7 +747,7 @@ def test_a_drawing_borrows_shapes_from_others_in_its_document(in_replay: Call) -
     ids=["attributes", "sheets-within", "path", "hidden", "transform", "gradient"],
 )
 def test_a_shape_is_drawn_as_it_looked(in_replay: Call, shape: str) -> None:
-    """What style sheets of the page made of it wins over what it says itself."""
+    """The recorded computed style of a shape overrides its own attributes and style."""
     text = in_replay("document", [f'<svg width="4" height="4">{shape}</svg>'])
 
     image = re.search(r'src="data:image/png;base64,([^"]+)"', text)

@@ -16,14 +16,14 @@ pytestmark = pytest.mark.playback
 
 
 def saved(kind: str, size: tuple[int, int] = (6, 4), **options: Any) -> bytes:
-    """A small image of that format."""
+    """Return a small image in that format of Pillow."""
     with io.BytesIO() as buffer:
         Image.new("RGB", size, "red").save(buffer, kind, **options)
         return buffer.getvalue()
 
 
 def film(kind: str, frames: int, size: tuple[int, int] = (6, 4)) -> bytes:
-    """An animation of that many different frames."""
+    """Return an animation of that many different frames."""
     colours = [Image.new("RGB", size, (n % 256, n // 256, 9)) for n in range(frames)]
     with io.BytesIO() as buffer:
         colours[0].save(buffer, kind, save_all=True, append_images=colours[1:])

@@ -14,7 +14,7 @@ LIMITED_QUIRKS = (
 
 
 @pytest.mark.parametrize(
-    ("doctype", "kept"),
+    ("doctype", "own_doctype"),
     [
         ('PUBLIC "-//W3C//DTD HTML 4.01 Transitional//EN"', ""),
         ('PUBLIC "-//W3C//DTD HTML 3.2 Final//EN"', ""),
@@ -25,6 +25,6 @@ LIMITED_QUIRKS = (
         ("", "<!DOCTYPE html>"),
     ],
 )
-def test_a_document_is_laid_out_by_the_rules_of_its_doctype(doctype: str, kept: str) -> None:
+def test_a_document_is_laid_out_by_the_rules_of_its_doctype(doctype: str, own_doctype: str) -> None:
     """Quirks, limited quirks and none are told apart as browsers do; the words are always ours."""
-    assert doctype_of(f"<!-- a --> <!-- b -->\n<!DocType HTML {doctype}>\n<p>x") == kept
+    assert doctype_of(f"<!-- a --> <!-- b -->\n<!DocType HTML {doctype}>\n<p>x") == own_doctype

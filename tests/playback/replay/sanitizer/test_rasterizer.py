@@ -20,7 +20,7 @@ GREEN = '<rect width="100" height="100" fill="#0f0"/>'
 
 
 def drawn(in_replay: Call, text: str | bytes, **options: object) -> Image.Image | None:
-    """The SVG as replay draws it; None when it is not."""
+    """Return the SVG as replay draws it; None when it is not drawn."""
     data = text.encode() if isinstance(text, str) else text
     made = in_replay("raster_svg", [base64.b64encode(data).decode(), options])
     if not made:
@@ -83,7 +83,7 @@ def test_the_words_of_a_drawing_are_written(in_replay: Call, family: str) -> Non
     ids=range(7),
 )
 def test_a_drawing_opens_no_file(in_replay: Call, tmp_path: Path, inside: str) -> None:
-    """What it names outside of itself is not there; resvg would open it (P-02)."""
+    """Files that a drawing refers to are not drawn; resvg itself would open them (P-02)."""
     file = tmp_path / "secret.png"
     file.write_bytes(png("red", (9, 9)))
     nested = SVG.format("", f'<image href="{file}" width="9" height="9"/>').encode()

@@ -27,14 +27,14 @@ _ENDING = "//[\"'`-->]]>]</div>"
 
 
 def payloads() -> list[str]:
-    """All of the corpus, and the sanitiser's own vectors."""
-    found = list(VECTORS)
+    """Return all payloads of the corpus and the sanitiser's own vectors."""
+    vectors = list(VECTORS)
     for name in ("dompurify.txt", "own.txt"):
         text = (_CORPUS / name).read_text(encoding="utf-8")
         for each in text.split("\n=====\n"):
             ended = re.sub(r"@@(?=\n|$)", lambda _: _ENDING, each.removesuffix("\n"))
-            found.append(re.sub(r"\\u([0-9A-Fa-f]{4})", lambda m: chr(int(m[1], 16)), ended))
-    return found
+            vectors.append(re.sub(r"\\u([0-9A-Fa-f]{4})", lambda m: chr(int(m[1], 16)), ended))
+    return vectors
 
 
 PAYLOADS = payloads()
@@ -84,9 +84,9 @@ def _bare_page(bodies: list[str], level: Level) -> str:
 
 
 def _verdict(dom: str) -> list[str]:
-    found = re.search(r"<title>done (.*?)</title>", dom, re.DOTALL)
-    assert found, dom[:2000]
-    verdict: list[str] = json.loads(unescape(found[1]))
+    match = re.search(r"<title>done (.*?)</title>", dom, re.DOTALL)
+    assert match, dom[:2000]
+    verdict: list[str] = json.loads(unescape(match[1]))
     return verdict
 
 
@@ -109,7 +109,7 @@ def test_the_harness_sees_what_runs(browser: HeadlessBrowser, leaks: LeakListene
 def test_nothing_of_the_corpus_runs_without_any_policy(
     in_replay: Call, browser: HeadlessBrowser, leaks: LeakListener, level: Level
 ) -> None:
-    """What the sanitiser leaves needs no Content-Security-Policy to be harmless; clicks included."""
+    """Sanitised markup needs no Content-Security-Policy to be harmless, even when it is clicked."""
     bodies = [in_replay("fragment", [each, level]) for each in PAYLOADS]
     page = browser.home / "page.html"
     page.write_text(_bare_page(bodies, level), encoding="utf-8")

@@ -74,15 +74,15 @@ class CachedArchive:
     registry_builder: RegistryBuilder
     frontier: Frontier
 
-    def loader(self, **said: str) -> str:
-        """The line of Common.js."""
-        query = "&".join(f"{name}={value}" for name, value in {"wiki": "dewiki@WMF", **said}.items())
+    def loader(self, **parameters: str) -> str:
+        """Return the line of Common.js that loads the gadget."""
+        query = "&".join(f"{name}={value}" for name, value in {"wiki": "dewiki@WMF", **parameters}.items())
         return f"mw.loader.load( '{self.served.front}/links/gadget.js?{query}' );"
 
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CachedArchive]:
-    """With copies of a dead link and of one that works, and one that is queued."""
+    """Serve an archive with copies of a dead and of a working link, and with queued links."""
     root = tmp_path_factory.mktemp("archive")
     builder = CollectionBuilder(root / "collection")
     clock = SystemClock()
@@ -110,7 +110,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CachedArchive]
 
 @contextmanager
 def reading_wiki(archive: CachedArchive, version: MediaWikiVersion = MACHINES) -> Iterator[RunningWiki]:
-    """A wiki whose readers get the gadget by its Common.js, each page its own way to show it."""
+    """Run a wiki whose Common.js loads the gadget; the query parameter `shown` of a page sets its `show`."""
     with running_wiki(server="self", settings="$wgUseSiteJs = true;", version=version) as running:
         choose = (
             "var wanted = new URL( location ).searchParams;\n"
@@ -120,14 +120,14 @@ def reading_wiki(archive: CachedArchive, version: MediaWikiVersion = MACHINES) -
         write(running, "MediaWiki:Common.js", choose + archive.loader())
         write(running, "Burg", TEXT)
         query = "action=query&titles=Burg&format=json&formatversion=2"
-        told = httpx.get(f"{running.api()}?{query}", timeout=120).json()
-        archive.registry_builder.page(told["query"]["pages"][0]["pageid"], "Burg", DEAD, FINE, QUEUED)
+        document = httpx.get(f"{running.api()}?{query}", timeout=120).json()
+        archive.registry_builder.page(document["query"]["pages"][0]["pageid"], "Burg", DEAD, FINE, QUEUED)
         yield running
 
 
 @pytest.fixture(scope="module")
 def wiki(archive: CachedArchive) -> Iterator[RunningWiki]:
-    """One that all tests share."""
+    """Run one wiki that all tests share."""
     with reading_wiki(archive) as running:
         write(running, "Viele", "\n".join(f"* [https://many.example/{n} {n}]" for n in range(500)))
         yield running
@@ -139,10 +139,10 @@ def write(wiki: RunningWiki, title: str, text: str) -> None:
 
 
 async def links_in(screen: BrowserScreen, root: str = "#mw-content-text a.external") -> dict[str, Any]:
-    """The page's links once the answer is drawn, by their addresses."""
+    """Return the page's links by their addresses, once the gadget has marked them."""
     await until(screen, "document.querySelector('.weboid-link')")
-    found = json.loads(await screen.value(LINKS.replace("ROOT", root)))
-    return {each["href"]: each for each in found}
+    links = json.loads(await screen.value(LINKS.replace("ROOT", root)))
+    return {each["href"]: each for each in links}
 
 
 async def until(screen: BrowserScreen, condition: str) -> None:
@@ -158,12 +158,12 @@ async def until(screen: BrowserScreen, condition: str) -> None:
 async def test_links_of_a_wikis_page_get_their_copies(
     archive: CachedArchive, wiki: RunningWiki, screen: BrowserScreen
 ) -> None:
-    """What docs/how-to/embedding.md says, and nothing else (A09)."""
+    """Links get the marks that docs/how-to/embedding.md describes, and nothing else (A09)."""
     await screen.open(f"{wiki.base}/wiki/Burg")
-    found = await links_in(screen, "#mw-content-text .references a.external, p a.external")
+    link_by_href = await links_in(screen, "#mw-content-text .references a.external, p a.external")
     front, copies = archive.served.front, archive.served.replay
 
-    dead = found[f"{DEAD}#Teil-2"]
+    dead = link_by_href[f"{DEAD}#Teil-2"]
     assert dead["classes"].split()[-2:] == ["weboid-link", "weboid-unreachable"]
     assert dead["data"]["originalurl"] == f"{DEAD}#Teil-2"
     assert dead["data"]["versionurl"].startswith(f"{copies}/c/20")
@@ -173,15 +173,15 @@ async def test_links_of_a_wikis_page_get_their_copies(
     assert f'href="{front}/en/page/20' in dead["mark"]
     assert re.search(r'title="Dead since \d{1,2} \w+ 2026; copy of ', dead["mark"])
     assert dead["mark"].endswith(">dead, cached</a></sup>")
-    assert ">cached</a>" in found[FINE]["mark"]
-    assert "weboid-working" in found[FINE]["classes"]
-    assert found["//verlag.de/fine"]["mark"]
-    queued = found[QUEUED]
+    assert ">cached</a>" in link_by_href[FINE]["mark"]
+    assert "weboid-working" in link_by_href[FINE]["classes"]
+    assert link_by_href["//verlag.de/fine"]["mark"]
+    queued = link_by_href[QUEUED]
     assert ">queued</a>" in queued["mark"]
     assert 'title="Queued since ' in queued["mark"]
     assert "versionurl" not in queued["data"]
-    assert found[NEVER]["mark"] == ""
-    assert found[f"https://web.archive.org/web/2020/{DEAD}"]["mark"] == ""
+    assert link_by_href[NEVER]["mark"] == ""
+    assert link_by_href[f"https://web.archive.org/web/2020/{DEAD}"]["mark"] == ""
     assert await screen.value(ASKED) == 1
     assert await screen.value("document.querySelectorAll('.weboid-ignore .weboid-link').length") == 0
 
@@ -189,8 +189,8 @@ async def test_links_of_a_wikis_page_get_their_copies(
 async def test_the_copy_is_one_click_away(archive: CachedArchive, wiki: RunningWiki, screen: BrowserScreen) -> None:
     """It opens the reader's page of that very copy."""
     await screen.open(f"{wiki.base}/wiki/Burg")
-    found = await links_in(screen)
-    address = html.unescape(found[FINE]["mark"].split('href="')[1].split('"')[0])
+    link_by_href = await links_in(screen)
+    address = html.unescape(link_by_href[FINE]["mark"].split('href="')[1].split('"')[0])
     answer = archive.served.get(address.removeprefix(archive.served.front))
 
     assert answer.status == 200
@@ -204,12 +204,12 @@ async def test_other_versions_of_mediawiki_show_the_same(
     """The oldest that is promised and a later one load the gadget, and its styles, as they are."""
     with reading_wiki(archive, version) as running:
         await screen.open(f"{running.base}/wiki/Burg")
-        found = await links_in(screen)
+        link_by_href = await links_in(screen)
 
-    assert found[f"{DEAD}#Teil-2"]["classes"].split()[-2:] == ["weboid-link", "weboid-unreachable"]
-    assert ">cached</a>" in found[FINE]["mark"]
-    assert ">queued</a>" in found[QUEUED]["mark"]
-    assert found[NEVER]["mark"] == ""
+    assert link_by_href[f"{DEAD}#Teil-2"]["classes"].split()[-2:] == ["weboid-link", "weboid-unreachable"]
+    assert ">cached</a>" in link_by_href[FINE]["mark"]
+    assert ">queued</a>" in link_by_href[QUEUED]["mark"]
+    assert link_by_href[NEVER]["mark"] == ""
 
 
 @pytest.mark.parametrize(("show", "shown"), [("dead", {f"{DEAD}#Teil-2"}), ("never", set())])
@@ -218,11 +218,11 @@ async def test_a_wiki_chooses_what_is_shown(
 ) -> None:
     """Classes and attributes are there in any case."""
     await screen.open(f"{wiki.base}/wiki/Burg?shown={show}")
-    found = await links_in(screen)
+    link_by_href = await links_in(screen)
 
-    assert {href for href, each in found.items() if each["mark"]} == shown
-    assert found[FINE]["data"]["versionurl"]
-    assert "weboid-working" in found[FINE]["classes"]
+    assert {href for href, each in link_by_href.items() if each["mark"]} == shown
+    assert link_by_href[FINE]["data"]["versionurl"]
+    assert "weboid-working" in link_by_href[FINE]["classes"]
 
 
 async def test_what_was_queued_gets_its_copy_without_a_reload(
@@ -289,7 +289,7 @@ class OtherSite:
 
     Attributes:
         answer: what the front says; None: it hangs until the site ends.
-        asked: what it was asked.
+        requests: what it was asked.
     """
 
     address: str = ""
@@ -297,30 +297,30 @@ class OtherSite:
     policy: str = "default-src 'none'; script-src 'self'; connect-src 'self'"
     answer: bytes | None = b"{}"
     status: int = 200
-    asked: list[Any] = field(default_factory=list)
+    requests: list[Any] = field(default_factory=list)
     ending: threading.Event = field(default_factory=threading.Event)
 
 
 @contextmanager
 def open_site() -> Iterator[OtherSite]:
-    """A site on loopback."""
+    """Serve a page, the gadget and the front's answer from a site on loopback."""
     site = OtherSite()
 
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, *_arguments: Any) -> None:
-            """Nothing."""
+            """Log nothing."""
 
         def do_GET(self) -> None:
-            """The page, or the script."""
+            """Serve the script of the gadget, or the page."""
             if self.path.startswith("/links/gadget.js"):
                 self._send(200, SCRIPT.read_bytes(), "text/javascript")
             else:
                 self._send(200, site.page.encode(), "text/html; charset=utf-8")
 
         def do_POST(self) -> None:
-            """The front's answer."""
+            """Record the request and send the site's answer; without one, wait until the site ends."""
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            site.asked.append((self.headers["Content-Type"], json.loads(body)))
+            site.requests.append((self.headers["Content-Type"], json.loads(body)))
             if site.answer is None:
                 site.ending.wait(120)
                 return
@@ -344,7 +344,7 @@ def open_site() -> Iterator[OtherSite]:
 
 @pytest.fixture
 def site() -> Iterator[OtherSite]:
-    """A site with a link of each kind."""
+    """Serve a page with a link of each kind."""
     with open_site() as it:
         it.page = page_of(
             f'<a href="{FINE}">x</a> <a href="/inside">x</a> <a href="mailto:a@b.de">x</a>'
@@ -354,15 +354,15 @@ def site() -> Iterator[OtherSite]:
 
 
 def page_of(body: str, settings: str = 'data-wiki="handbook"') -> str:
-    """A page that loads the gadget."""
+    """Return a page that loads the gadget."""
     return (
         f'<!doctype html><html lang="de"><body>{body}'
         f'<script src="/links/gadget.js?show=dead" data-show="always" {settings}></script></body></html>'
     )
 
 
-def told(**facts: Any) -> dict[str, Any]:
-    """What is told of a link."""
+def link_facts(**facts: Any) -> dict[str, Any]:
+    """Return the facts about one link in an answer of the front."""
     return {
         "url": "", "answer": "copy", "href": "https://archive.example/page",
         "copy": "https://archive.example/c", "date": "2026-11-20T10:11:12Z", "state": "alive",
@@ -371,21 +371,21 @@ def told(**facts: Any) -> dict[str, Any]:
 
 
 def answer(*links: Any, fresh_s: Any = 60) -> bytes:
-    """An answer."""
+    """Return the JSON body of an answer of the front; `fresh_s` in seconds."""
     return json.dumps({"wiki": None, "fresh_s": fresh_s, "links": links}).encode()
 
 
 async def test_a_site_of_any_engine_gets_the_same(site: OtherSite, screen: BrowserScreen) -> None:
     """Under a policy that allows no style and no script of a page's own; what is asked is plain text."""
-    site.answer = answer(told(), told(group="unreachable", is_dead=True, label="Kopie"))
+    site.answer = answer(link_facts(), link_facts(group="unreachable", is_dead=True, label="Kopie"))
     await screen.open(f"{site.address}/")
-    found = await links_in(screen, "a[href^=https]:not(.weboid-cached a)")
+    link_by_href = await links_in(screen, "a[href^=https]:not(.weboid-cached a)")
 
-    kind, question = site.asked[0]
+    kind, question = site.requests[0]
     assert kind.startswith("text/plain")
     assert question == {"wiki": "handbook", "urls": [FINE, DEAD], "lang": "de"}
-    assert ">cached</a>" in found[FINE]["mark"]
-    assert ">Kopie</a>" in found[DEAD]["mark"]
+    assert ">cached</a>" in link_by_href[FINE]["mark"]
+    assert ">Kopie</a>" in link_by_href[DEAD]["mark"]
     style = "getComputedStyle(document.querySelector('.weboid-cached')).whiteSpace"
     assert await screen.value(style) == "nowrap"
 
@@ -397,11 +397,11 @@ async def test_a_site_says_which_links_are_meant(site: OtherSite, screen: Browse
         f'<footer><a class="out" href="{DEAD}">x</a></footer>',
         'data-selector="a.out" data-content="main"',
     )
-    site.answer = answer(told())
+    site.answer = answer(link_facts())
     await screen.open(f"{site.address}/")
     await until(screen, "document.querySelector('.weboid-link')")
 
-    assert [question["urls"] for _, question in site.asked] == [[FINE]]
+    assert [question["urls"] for _, question in site.requests] == [[FINE]]
 
 
 MARKUP = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
@@ -422,25 +422,25 @@ async def test_an_address_that_is_none_makes_no_link(site: OtherSite, screen: Br
     """Whoever answers in the front's place."""
     urls = [f"https://a.example/{number}" for number in range(len(BAD_FACTS) + 1)]
     site.page = page_of("".join(f'<a href="{url}">x</a>' for url in urls))
-    site.answer = answer(*(told(**facts) for facts in BAD_FACTS), told())
+    site.answer = answer(*(link_facts(**facts) for facts in BAD_FACTS), link_facts())
     await screen.open(f"{site.address}/")
-    found = await links_in(screen, 'a[href^="https://a.example/"]')
+    link_by_href = await links_in(screen, 'a[href^="https://a.example/"]')
 
-    assert [url for url in urls if found[url]["mark"]] == urls[-1:]
-    assert not [each for each in found.values() if "javascript" in json.dumps(each)]
+    assert [url for url in urls if link_by_href[url]["mark"]] == urls[-1:]
+    assert not [each for each in link_by_href.values() if "javascript" in json.dumps(each)]
 
 
 async def test_words_with_markup_are_words(site: OtherSite, screen: BrowserScreen) -> None:
     """Nothing in an answer becomes an element, an attribute or a class."""
-    hostile = told(words=MARKUP, label=MARKUP, date=MARKUP, group=f"x {MARKUP}", state=MARKUP)
+    hostile = link_facts(words=MARKUP, label=MARKUP, date=MARKUP, group=f"x {MARKUP}", state=MARKUP)
     site.answer = answer(hostile, None)
     await screen.open(f"{site.address}/")
-    found = (await links_in(screen, "a[href^=https]:not(.weboid-cached a)"))[FINE]
+    link = (await links_in(screen, "a[href^=https]:not(.weboid-cached a)"))[FINE]
 
     assert await screen.value("document.querySelectorAll('img, .weboid-cached script').length") == 0
     assert await screen.value("document.title") != "taken"
-    assert found["classes"] == "weboid-link weboid-unknown"
-    assert "versiondate" not in found["data"]
+    assert link["classes"] == "weboid-link weboid-unknown"
+    assert "versiondate" not in link["data"]
     assert await screen.value("document.querySelector('.weboid-cached a').title") == MARKUP
 
 
@@ -448,16 +448,16 @@ async def test_what_is_no_answer_changes_nothing(site: OtherSite, screen: Browse
     """And the front is left alone for a minute, on the next page, too."""
     bad = (
         (200, b"<html>"), (200, b"null"), (200, b"[]"), (200, b'{"links": 7}'),
-        (200, answer(told())), (500, answer(told(), told())), (429, b"{}"), (404, b""),
+        (200, answer(link_facts())), (500, answer(link_facts(), link_facts())), (429, b"{}"), (404, b""),
     )  # fmt: skip
     for status, body in bad:
         site.status, site.answer = status, body
-        site.asked.clear()
+        site.requests.clear()
         await screen.open(f"{site.address}/")
         await until(screen, "sessionStorage.getItem('weboid-away')")
         await screen.open(f"{site.address}/other")
 
-        assert len(site.asked) == 1, (status, body)
+        assert len(site.requests) == 1, (status, body)
         assert await screen.value("document.querySelectorAll('[class*=weboid]').length") == 0
         await screen.value("sessionStorage.clear()")
 

@@ -52,15 +52,15 @@ class FilledFrontier:
 
     standing_of: dict[str, UrlQueueStatus] = field(default_factory=dict)
     is_away: bool = False
-    asked: list[list[str]] = field(default_factory=list)
+    queries: list[list[str]] = field(default_factory=list)
 
     def standing(self, url: str) -> UrlQueueStatus | None:
-        """Where it stands."""
+        """Return the queue status of the URL; None when the test has set none."""
         return self.standing_of.get(url)
 
     def standings(self, urls: Any) -> dict[str, UrlQueueStatus]:
-        """Where they stand."""
-        self.asked.append(list(urls))
+        """Return the queue status of each URL that has one; TransientError when the frontier is away."""
+        self.queries.append(list(urls))
         if self.is_away:
             raise TransientError("away")
         return {url: self.standing_of[url] for url in urls if url in self.standing_of}
@@ -76,31 +76,31 @@ class LookupHarness:
     books: FilledFrontier
 
     def ask(self, *urls: str, **more: Any) -> dict[str, Any]:
-        """The answer, about the filled page unless `more` names another or none."""
+        """Return the answer about the URLs on the filled page, unless `more` names another page or none."""
         response = self.post({"wiki": WIKI, "page_id": 1, "urls": urls, **more})
         assert response.status_code == 200, response.text
-        found: dict[str, Any] = response.json()
-        return found
+        document: dict[str, Any] = response.json()
+        return document
 
     def link(self, url: str, **more: Any) -> dict[str, Any]:
-        """What is told of one link."""
-        (found,) = self.ask(url, **more)["links"]
-        assert found["url"] == url
-        return dict(found)
+        """Return the facts in the answer about one link."""
+        (link,) = self.ask(url, **more)["links"]
+        assert link["url"] == url
+        return dict(link)
 
     def post(self, question: Any, kind: str = "application/json", **headers: str) -> Any:
-        """The response to a question."""
+        """Send a request body, bytes as they are and anything else as JSON; return the response."""
         body = question if isinstance(question, bytes) else json.dumps(question).encode()
         return self.front.post(PATH, body, {"Content-Type": kind, **headers})
 
     def copy(self, url: str, at: datetime = CAPTURED, **facts: Any) -> None:
-        """A copy of our own."""
+        """Add a copy to the collection."""
         self.builder.page(url, "<p>x</p>", at=at, **facts)
 
 
 @pytest.fixture
 def harness(registry_builder: RegistryBuilder, tmp_path: Path) -> Iterator[LookupHarness]:
-    """A wiki with a dead link and one that works, and an archive."""
+    """Yield the front of a registry with a dead and a working link, with a collection and a frontier."""
     books = FilledFrontier()
     with (
         closing(CollectionBuilder(tmp_path / "collection")) as builder,
@@ -200,10 +200,10 @@ def test_the_page_that_a_reader_is_led_to_is_there(harness: LookupHarness) -> No
 def test_of_a_dead_link_it_is_said_since_when(harness: LookupHarness) -> None:
     """And that the copy should be offered in its place."""
     harness.copy(DEAD)
-    found = harness.link(DEAD)
+    link = harness.link(DEAD)
 
-    assert (found["state"], found["group"], found["is_dead"]) == ("dead", "unreachable", True)
-    assert found["words"] == "Dead since 21 May 2026; copy of 20 November 2026"
+    assert (link["state"], link["group"], link["is_dead"]) == ("dead", "unreachable", True)
+    assert link["words"] == "Dead since 21 May 2026; copy of 20 November 2026"
 
 
 @pytest.mark.parametrize(
@@ -224,11 +224,11 @@ def test_without_a_copy_it_is_said_what_becomes_of_the_link(
 ) -> None:
     """With the page that says more (A09)."""
     harness.books.standing_of[FINE] = UrlQueueStatus(standing, CAPTURED, reason="robots: Disallow: /")
-    found = harness.link(FINE)
+    link = harness.link(FINE)
 
-    assert (found["answer"], found["words"]) == (answer, words)
-    assert found["href"] == f"{ORIGIN}/latest/{FINE}"
-    assert (found["copy"], found["date"]) == (None, None)
+    assert (link["answer"], link["words"]) == (answer, words)
+    assert link["href"] == f"{ORIGIN}/latest/{FINE}"
+    assert (link["copy"], link["date"]) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -242,9 +242,9 @@ def test_what_was_tried_waits_for_its_site(harness: LookupHarness, until: dateti
     """B2: the answer is still "queued"; the words say why, and when the next attempt is."""
     tried = (FailedAttempt(CAPTURED, "connect: refused"),)
     harness.books.standing_of[FINE] = UrlQueueStatus(UrlQueueState.QUEUED, CAPTURED, until, attempts=tried)
-    found = harness.link(FINE)
+    link = harness.link(FINE)
 
-    assert (found["answer"], found["words"]) == ("queued", words)
+    assert (link["answer"], link["words"]) == ("queued", words)
 
 
 def test_a_new_link_that_waits_for_its_way_to_the_archive_is_queued(harness: LookupHarness) -> None:
@@ -254,16 +254,16 @@ def test_a_new_link_that_waits_for_its_way_to_the_archive_is_queued(harness: Loo
     wiki = harness.registry_builder.wiki()
     harness.registry_builder.add(wanted, wiki_id=wiki, page=1, url_id=number, since=since, due=since, priority=0)
 
-    found = harness.link(FINE)
-    assert (found["answer"], found["words"]) == ("queued", "Queued since 20 November 2026, 10:11 UTC")
+    link = harness.link(FINE)
+    assert (link["answer"], link["words"]) == ("queued", "Queued since 20 November 2026, 10:11 UTC")
 
 
 def test_that_a_page_was_visited_is_not_told_where_it_is_hidden(harness: LookupHarness) -> None:
     """As on the reader's page (P-22)."""
     harness.books.standing_of[FINE] = UrlQueueStatus(UrlQueueState.DONE, CAPTURED)
 
-    found = harness.link(FINE)
-    assert (found["answer"], found["href"], found["words"]) == ("none", None, "")
+    link = harness.link(FINE)
+    assert (link["answer"], link["href"], link["words"]) == ("none", None, "")
 
 
 @pytest.mark.parametrize(
@@ -323,9 +323,9 @@ def test_of_a_link_in_other_hands_only_what_was_there_before_is_offered(
     for days in (60, 31, 29, 20, 5):
         harness.copy(DEAD, at=CAPTURED - timedelta(days=days))
 
-    found = harness.link(DEAD)
-    assert found["date"] == f"{CAPTURED - timedelta(days=31):%Y-%m-%dT%H:%M:%SZ}"
-    assert found["is_dead"] is (state is LinkState.USURPED)
+    link = harness.link(DEAD)
+    assert link["date"] == f"{CAPTURED - timedelta(days=31):%Y-%m-%dT%H:%M:%SZ}"
+    assert link["is_dead"] is (state is LinkState.USURPED)
 
 
 # ---- copies in other archives
@@ -337,11 +337,11 @@ def test_a_dead_link_without_a_copy_of_ours_leads_to_another_archive(harness: Lo
     harness.registry_builder.copy(
         harness.registry_builder.state(DEAD, LinkState.DEAD), "wayback", address, "20200101000000"
     )
-    found = harness.link(DEAD)
+    link = harness.link(DEAD)
 
-    assert (found["answer"], found["href"], found["copy"]) == ("copy", address, address)
-    assert (found["service"], found["date"]) == ("wayback", "2020-01-01T00:00:00Z")
-    assert found["words"] == ("Dead since 21 May 2026; copy of 1 January 2020 in Internet Archive's Wayback Machine")
+    assert (link["answer"], link["href"], link["copy"]) == ("copy", address, address)
+    assert (link["service"], link["date"]) == ("wayback", "2020-01-01T00:00:00Z")
+    assert link["words"] == ("Dead since 21 May 2026; copy of 1 January 2020 in Internet Archive's Wayback Machine")
 
 
 def test_our_own_copy_goes_before_another_archives(harness: LookupHarness) -> None:
@@ -392,12 +392,12 @@ def test_what_was_taken_down_is_not_offered(harness: LookupHarness, what: str, e
     address = "https://web.archive.org/web/20200101000000/https://verlag.de/"
     harness.registry_builder.copy(harness.registry_builder.state(DEAD, LinkState.DEAD), "wayback", address)
     take_down(harness, what, effect)
-    found = harness.link(DEAD)
+    link = harness.link(DEAD)
 
     if what == "capture" and effect == "hide":
-        assert found["service"] == "wayback"  # as if that copy had never been made
+        assert link["service"] == "wayback"  # as if that copy had never been made
     else:
-        assert (found["answer"], found["copy"]) == (answer, None)
+        assert (link["answer"], link["copy"]) == (answer, None)
 
 
 def test_another_capture_takes_the_place_of_one_that_was_taken_down(harness: LookupHarness) -> None:
@@ -439,9 +439,9 @@ def test_a_url_is_found_however_a_page_spells_it(harness: LookupHarness, text: s
     """And comes back as it was sent."""
     harness.copy("https://verlag.de/a%20b")
 
-    found = harness.link(text)
-    assert found["answer"] == "copy"
-    assert "secret" not in json.dumps({**found, "url": ""})
+    link = harness.link(text)
+    assert link["answer"] == "copy"
+    assert "secret" not in json.dumps({**link, "url": ""})
 
 
 def test_a_url_in_any_script_is_found(harness: LookupHarness) -> None:
@@ -468,10 +468,10 @@ def test_a_capture_of_another_page_under_the_same_replay_key_is_not_offered(harn
 def test_the_place_within_the_page_is_kept(harness: LookupHarness) -> None:
     """Escaped, so that nothing in it is anything else."""
     harness.copy(FINE)
-    found = harness.link(f'{FINE}#Teil-2/"><b>ä')
+    link = harness.link(f'{FINE}#Teil-2/"><b>ä')
 
-    assert found["href"].endswith("/fine#Teil-2/%22%3E%3Cb%3E%C3%A4")
-    assert found["copy"].endswith("/fine#Teil-2/%22%3E%3Cb%3E%C3%A4")
+    assert link["href"].endswith("/fine#Teil-2/%22%3E%3Cb%3E%C3%A4")
+    assert link["copy"].endswith("/fine#Teil-2/%22%3E%3Cb%3E%C3%A4")
     assert "#" not in harness.link(f"{FINE}#{'x' * 300}")["href"]
 
 
@@ -487,9 +487,9 @@ def test_the_place_within_the_page_is_kept(harness: LookupHarness) -> None:
 )  # fmt: skip
 def test_what_nobody_archives_is_answered_with_nothing(harness: LookupHarness, text: str) -> None:
     """Among them copies in archives, and pages of this one."""
-    found = harness.link(text)
+    link = harness.link(text)
 
-    assert (found["answer"], found["href"], found["state"]) == ("none", None, None)
+    assert (link["answer"], link["href"], link["state"]) == ("none", None, None)
 
 
 # ---- who is told what
@@ -510,9 +510,9 @@ def test_liveness_is_told_only_of_links_of_the_named_page(harness: LookupHarness
     harness.registry_builder.wiki("enwiki@WMF")
     harness.registry_builder.wiki("osmwiki@OSM")
 
-    found = harness.link(DEAD, **who)
-    assert (found["answer"], found["state"], found["group"]) == ("copy", None, "unknown")
-    assert (found["is_dead"], found["words"]) == (False, "Copy of 20 November 2026")
+    link = harness.link(DEAD, **who)
+    assert (link["answer"], link["state"], link["group"]) == ("copy", None, "unknown")
+    assert (link["is_dead"], link["words"]) == (False, "Copy of 20 November 2026")
     assert harness.link(DEAD)["state"] == "dead"
 
 
@@ -571,10 +571,10 @@ def test_a_question_writes_nothing(harness: LookupHarness) -> None:
 def test_words_are_in_the_language_that_is_asked_for(harness: LookupHarness) -> None:
     """So is the page that a reader is led to."""
     harness.copy(DEAD)
-    found = harness.link(DEAD, lang="de-AT")
+    link = harness.link(DEAD, lang="de-AT")
 
-    assert found["words"] == "Tot seit dem 21. Mai 2026; Kopie vom 20. November 2026"
-    assert found["href"].startswith(f"{ORIGIN}/de/page/")
+    assert link["words"] == "Tot seit dem 21. Mai 2026; Kopie vom 20. November 2026"
+    assert link["href"].startswith(f"{ORIGIN}/de/page/")
     assert harness.link(DEAD, lang="tlh")["words"].startswith("Dead")
     assert harness.link(DEAD, lang="tlh")["href"].startswith(f"{ORIGIN}/page/")
 
@@ -603,9 +603,9 @@ def test_no_language_of_a_wiki_is_a_reason_to_refuse(harness: LookupHarness, cod
 def test_answers_come_in_the_order_of_the_question(harness: LookupHarness) -> None:
     """One each, also where a URL comes twice."""
     harness.copy(FINE)
-    asked = [FINE, "#x", DEAD, FINE, f"{FINE}#a", "https://never.example/"]
+    urls = [FINE, "#x", DEAD, FINE, f"{FINE}#a", "https://never.example/"]
 
-    assert [link["url"] for link in harness.ask(*asked)["links"]] == asked
+    assert [link["url"] for link in harness.ask(*urls)["links"]] == urls
     assert harness.ask()["links"] == []
 
 
@@ -640,9 +640,9 @@ def test_a_link_that_was_given_up_says_so(harness: LookupHarness) -> None:
     """And when it was last tried."""
     tried = (FailedAttempt(CAPTURED, "connect: refused"),)
     harness.books.standing_of[FINE] = UrlQueueStatus(UrlQueueState.FAILED, CAPTURED, None, "", tried)
-    found = harness.link(FINE)
-    assert found["answer"] == "failed"
-    assert found["words"] == ("Archiving failed: last attempt on 20 November 2026, 10:11 UTC")
+    link = harness.link(FINE)
+    assert link["answer"] == "failed"
+    assert link["words"] == ("Archiving failed: last attempt on 20 November 2026, 10:11 UTC")
 
 
 @pytest.mark.parametrize(
@@ -660,19 +660,19 @@ def test_a_link_that_was_given_up_says_so(harness: LookupHarness) -> None:
 def test_of_what_nobody_will_ask_for_it_is_said_why(harness: LookupHarness, url: str, words: str) -> None:
     """Instead of calling it new for ever."""
     answer = harness.ask(url)
-    (found,) = answer["links"]
-    assert (found["answer"], found["words"], found["href"]) == ("none", words, None)
-    assert not found["is_new"]
+    (link,) = answer["links"]
+    assert (link["answer"], link["words"], link["href"]) == ("none", words, None)
+    assert not link["is_new"]
     assert answer["fresh_s"] == 60
 
 
 def test_it_is_told_when_a_link_was_looked_at_and_that_it_is_a_file(harness: LookupHarness) -> None:
-    """What software should know before it follows a link, readers may know, too."""
+    """Readers get the facts that software should know before it follows a link: date, media type and size."""
     harness.registry_builder.state(FINE, LinkState.ALIVE, checked_day=TODAY - 3, mime="pdf", kib=1_200)
-    found = harness.link(FINE)
-    assert found["checked"] == f"{NOW - timedelta(days=3):%Y-%m-%d}"
-    assert (found["mime"], found["kib"]) == ("pdf", 1_200)
-    assert found["words"] == "The link leads to a file (pdf, 1,200 KiB)"
+    link = harness.link(FINE)
+    assert link["checked"] == f"{NOW - timedelta(days=3):%Y-%m-%d}"
+    assert (link["mime"], link["kib"]) == ("pdf", 1_200)
+    assert link["words"] == "The link leads to a file (pdf, 1,200 KiB)"
 
 
 def test_the_books_are_asked_once_and_only_for_what_has_no_copy(harness: LookupHarness) -> None:
@@ -680,13 +680,13 @@ def test_the_books_are_asked_once_and_only_for_what_has_no_copy(harness: LookupH
     harness.copy(FINE)
     harness.ask(FINE, DEAD, *(f"https://a.example/{number}" for number in range(300)))
 
-    (asked,) = harness.books.asked
-    assert FINE not in asked
-    assert len(asked) == 301
+    (urls,) = harness.books.queries
+    assert FINE not in urls
+    assert len(urls) == 301
 
 
 def test_books_that_are_away_take_no_copy_away(harness: LookupHarness) -> None:
-    """What else is known is told, and that it is not all."""
+    """The other facts are still returned, and `is_whole` is false."""
     harness.copy(FINE)
     harness.books.is_away = True
     answer = harness.ask(FINE, DEAD)
@@ -759,7 +759,7 @@ def test_a_question_is_json_whatever_a_browser_may_call_it(harness: LookupHarnes
 
 
 def test_a_question_that_is_too_long_is_not_read(harness: LookupHarness) -> None:
-    """Whether it says so or not."""
+    """A body over the limit, sent or only declared, answers 413; an encoded one answers 415."""
     body = b'{"urls": ["' + b"x" * 300_000 + b'"]}'
 
     assert harness.post(body).status_code == 413
@@ -781,7 +781,7 @@ def test_any_site_may_ask_without_credentials(harness: LookupHarness) -> None:
 
 
 def test_only_post_asks(harness: LookupHarness) -> None:
-    """What a link leads to asks nothing."""
+    """A link to the address sends a GET request, which answers 405."""
     assert harness.front.get(PATH).status_code == 405
 
 

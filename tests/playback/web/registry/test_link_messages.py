@@ -18,7 +18,7 @@ TODAY = 4_000
 
 @pytest.fixture(params=languages())
 def language(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Each language that there is."""
+    """Yield each language that there is, set as that of the page."""
     token = page_language.set(PageLanguage(request.param))
     yield request.param
     page_language.reset(token)
@@ -62,7 +62,6 @@ def test_nothing_that_is_known_is_too_odd_for_words(state: LinkState, code: int,
 
 @pytest.mark.parametrize("hint", LinkHint)
 def test_every_hint_is_a_sentence(hint: LinkHint, language: str) -> None:
-    """In each language."""
     assert link_messages.hint_of(HintNote(hint)).endswith(".")
 
 

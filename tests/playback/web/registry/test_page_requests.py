@@ -29,9 +29,9 @@ def test_links_of_a_page_that_is_not_observed_are_told_once_it_was_read(
 ) -> None:
     """W10: those that other pages of the farm have, with what these know; the answer says how it stands."""
     query = "dbname=dewiki@WMF&curid=4711&titles=Neu&scope=all"
-    told = front.page(query).json()["pages"]
-    assert [(page["request"], page["links"]) for page in told] == [("queued", [])] * 2
-    assert "queued for reading" in told[0]["note"]
+    pages = front.page(query).json()["pages"]
+    assert [(page["request"], page["links"]) for page in pages] == [("queued", [])] * 2
+    assert "queued for reading" in pages[0]["note"]
 
     elsewhere = "https://osm.info/"
     registry_builder.page(1, "Ways", elsewhere, wiki="dewiki@OSM")
@@ -40,13 +40,13 @@ def test_links_of_a_page_that_is_not_observed_are_told_once_it_was_read(
     wiki = registry_builder.wiki()
     with registry_builder.store.writing() as rows:
         finish_page_requests(rows, wiki, read, day=TODAY, keys=dict.fromkeys(read, keys))
-    told = front.page(query).json()["pages"]
+    pages = front.page(query).json()["pages"]
 
-    assert [page["is_observed"] for page in told] == [False, False]
-    assert [page["request"] for page in told] == ["done", "done"]
-    assert [page["links_read"]["date"] for page in told] == [date_of(TODAY).isoformat()] * 2
-    (link,) = told[0]["links"]
-    assert (link["url"], link["state"], told[0]["links_total"]) == (DEAD, "dead", 1)
+    assert [page["is_observed"] for page in pages] == [False, False]
+    assert [page["request"] for page in pages] == ["done", "done"]
+    assert [page["links_read"]["date"] for page in pages] == [date_of(TODAY).isoformat()] * 2
+    (link,) = pages[0]["links"]
+    assert (link["url"], link["state"], pages[0]["links_total"]) == (DEAD, "dead", 1)
     form = front.get("/links?dbname=dewiki@WMF&curid=4711&scope=all").text
     assert "It was read on request" in form
     assert DEAD in form
@@ -59,9 +59,9 @@ def test_a_request_is_refused_while_too_many_wait(registry_builder: RegistryBuil
     with registry_builder.store.writing() as rows:
         put_page_requests(rows, wiki, range(10_000, 10_000 + MOST_OF_WIKI), day=TODAY)
 
-    told = front.page("dbname=dewiki@WMF&curid=10001|4711").json()["pages"]
+    pages = front.page("dbname=dewiki@WMF&curid=10001|4711").json()["pages"]
 
-    assert [page["request"] for page in told] == ["queued", "refused"]
+    assert [page["request"] for page in pages] == ["queued", "refused"]
 
 
 def test_what_waits_for_the_feeder_is_bounded(registry_builder: RegistryBuilder, front: RegistryFront) -> None:

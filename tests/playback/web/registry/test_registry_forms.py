@@ -33,16 +33,16 @@ KEY = ReporterDigests(b"x" * 32)
 HERE, THERE = "198.51.100.0/24", "203.0.113.0/24"
 
 
-def told(front: RegistryFront, query: str) -> str:
-    """The answer's part of the page, to a question that the form asks."""
+def result_part(front: RegistryFront, query: str) -> str:
+    """Return the result part of the page for a query that the form sends."""
     text = front.get(f"/links?{query}&stamp={front.stamp()}").text
     return text.partition('class="result"')[2]
 
 
 def fields_of(text: str) -> dict[str, str]:
-    """What the fields are filled in with, by their ids."""
-    found = re.findall(r'<input id="([^"]+)"[^>]* value="([^"]*)"', text)
-    return {name: html.unescape(value) for name, value in found}
+    """Return the values of the form's fields, by their ids."""
+    fields = re.findall(r'<input id="([^"]+)"[^>]* value="([^"]*)"', text)
+    return {name: html.unescape(value) for name, value in fields}
 
 
 def test_the_form_is_filled_in_by_its_address(front: RegistryFront) -> None:
@@ -59,7 +59,7 @@ def test_the_form_is_filled_in_by_its_address(front: RegistryFront) -> None:
 
 def test_a_single_address_is_answered_when_the_form_asks(front: RegistryFront) -> None:
     """State, time and cause in words, in its normal form (W03, W51)."""
-    text = told(front, f"url={DEAD.upper().replace('GONE', 'gone')}%23top")
+    text = result_part(front, f"url={DEAD.upper().replace('GONE', 'gone')}%23top")
 
     assert f'<span class="url" dir="ltr">{DEAD}</span>' in text
     assert "Dead since 21 May 2026" in text
@@ -80,10 +80,10 @@ def test_without_the_form_there_is_only_the_form(name: str, front: RegistryFront
     front.clock.seconds += TOKEN_S + 1
     others["old"] = front.get(f"{query}&stamp={stamp}")
 
-    for found in others.values():
-        assert found.status_code == 200
-        assert "Press its button" in found.text
-        assert "Dead" not in found.text
+    for response in others.values():
+        assert response.status_code == 200
+        assert "Press its button" in response.text
+        assert "Dead" not in response.text
     assert "Dead" in front.get(f"{query}&stamp={front.stamp()}", sec_fetch_mode="navigate").text
 
 
@@ -155,11 +155,11 @@ def test_a_stamp_holds_at_every_front_of_the_collection(registry_builder: Regist
 
 def test_what_is_on_no_watched_page_is_not_known(front: RegistryFront) -> None:
     """And is not looked at because somebody asks (W12, W28)."""
-    assert "not on any watched page" in told(front, "url=https://neu.de/")
+    assert "not on any watched page" in result_part(front, "url=https://neu.de/")
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "message"),
     [
         ("url=http://example.com:8o8o/", "The port is not a number"),
         ("url=http://docs/about.htm", "contains no dot"),
@@ -176,25 +176,25 @@ def test_what_is_on_no_watched_page_is_not_known(front: RegistryFront) -> None:
         ("url=https://a.de/&dbname=de wiki", "Specify the wiki"),
     ],
 )
-def test_a_mistake_is_explained_and_the_form_stays_filled_in(query: str, said: str, front: RegistryFront) -> None:
+def test_a_mistake_is_explained_and_the_form_stays_filled_in(query: str, message: str, front: RegistryFront) -> None:
     """Nobody has to type it all again."""
     answer = front.get(f"/links?{query}&stamp={front.stamp()}")
     name = query.partition("=")[0].replace("dbname", "page-wiki")
 
     assert answer.status_code == 400
     assert 'role="alert"' in answer.text
-    assert said in html.unescape(answer.text)
+    assert message in html.unescape(answer.text)
     assert fields_of(answer.text)[name]
 
 
 @pytest.mark.parametrize(
-    ("status", "found"), [("working", {FINE}), ("unreachable", {DEAD}), ("doubtful", set()), ("", {DEAD})]
+    ("status", "urls"), [("working", {FINE}), ("unreachable", {DEAD}), ("doubtful", set()), ("", {DEAD})]
 )
-def test_a_page_is_filtered_by_status(status: str, found: set[str], front: RegistryFront) -> None:
+def test_a_page_is_filtered_by_status(status: str, urls: set[str], front: RegistryFront) -> None:
     """Working, unreachable or doubtful; by default what has findings (W04)."""
-    text = told(front, f"dbname=dewiki&title=foo_bar&status={status}")
+    text = result_part(front, f"dbname=dewiki&title=foo_bar&status={status}")
 
-    assert set(re.findall(r'<p class="target"><a[^>]* href="([^"]+)"', text)) == found
+    assert set(re.findall(r'<p class="target"><a[^>]* href="([^"]+)"', text)) == urls
 
 
 @pytest.mark.parametrize("status", ["working", "unreachable"])
@@ -203,8 +203,8 @@ def test_a_pattern_is_filtered_by_status_and_namespace(
 ) -> None:
     """And names pages of the wiki that was named, of no other (W03, W24)."""
     registry_builder.page(1, "Fremd", DEAD, FINE, wiki="dewiki@OSM")
-    text = told(front, f"pattern=*.de&dbname=dewiki&status={status}&namespace=0")
-    nobody = told(front, f"pattern=*.de&dbname=dewiki&status={status}&namespace=6")
+    text = result_part(front, f"pattern=*.de&dbname=dewiki&status={status}&namespace=0")
+    nobody = result_part(front, f"pattern=*.de&dbname=dewiki&status={status}&namespace=6")
 
     assert (DEAD in text, FINE in text) == (status == "unreachable", status == "working")
     assert "Foo bar" in text
@@ -214,7 +214,7 @@ def test_a_pattern_is_filtered_by_status_and_namespace(
 
 def test_a_pattern_without_a_wiki_names_no_pages(front: RegistryFront) -> None:
     """Nobody knows whose they would be (W24)."""
-    text = told(front, "pattern=verlag.de")
+    text = result_part(front, "pattern=verlag.de")
 
     assert DEAD in text
     assert "Foo bar" not in text
@@ -223,8 +223,8 @@ def test_a_pattern_without_a_wiki_names_no_pages(front: RegistryFront) -> None:
 def test_a_search_says_what_the_wiki_keeps_out(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """And how it is found nevertheless; a search that meets no such entry says nothing (X06, X10)."""
     registry_builder.settings({"excluded_domains": ["doi.org"]})
-    met = told(front, "pattern=*.doi.org&dbname=dewiki")
-    other = told(front, "pattern=*.de&dbname=dewiki")
+    met = result_part(front, "pattern=*.doi.org&dbname=dewiki")
+    other = result_part(front, "pattern=*.de&dbname=dewiki")
 
     assert 'insource:"doi.org"' in html.unescape(met)
     assert "excludes links" not in other
@@ -234,22 +234,22 @@ def test_a_long_answer_goes_on(registry_builder: RegistryBuilder, front: Registr
     """To the next part, each address once, and the way carries what the form sent."""
     wanted = {f"https://viele.de/{number:03}" for number in range(120)}
     registry_builder.page(7, "Viele", *wanted)
-    path, found = f"/links?pattern=viele.de&dbname=dewiki&stamp={front.stamp()}", []
+    path, urls = f"/links?pattern=viele.de&dbname=dewiki&stamp={front.stamp()}", []
     while path:
         text = front.get(path).text
-        found += re.findall(r'<p class="target"><a[^>]* href="([^"]+)"', text)
+        urls += re.findall(r'<p class="target"><a[^>]* href="([^"]+)"', text)
         more = re.search(r'rel="next" href="([^"]+)"', text)
         path = html.unescape(more[1]) if more else ""
 
-    assert len(found) == len(wanted)
-    assert set(found) == wanted
+    assert len(urls) == len(wanted)
+    assert set(urls) == wanted
 
 
 def test_a_blocked_address_is_told_to_its_own_wiki(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """With its list and its pages; other wikis' blocks are nobody else's business (W06, W52)."""
     registry_builder.spam(registry_builder.page(5, "Werbung"), "https://spam.top/buy")
-    own = told(front, "url=https://spam.top/buy&dbname=dewiki")
-    other = told(front, "url=https://spam.top/buy&dbname=frwiki")
+    own = result_part(front, "url=https://spam.top/buy&dbname=dewiki")
+    other = result_part(front, "url=https://spam.top/buy&dbname=frwiki")
 
     assert "Blocked as spam by MediaWiki:Spam-blacklist, line 7" in own
     assert "Werbung" in own
@@ -263,8 +263,8 @@ def test_other_pages_are_told_for_one_wiki_or_its_farm(registry_builder: Registr
     registry_builder.page(2, "Auch hier")  # it went
     registry_builder.page(1, "Schwester", DEAD, wiki="frwiki")
     registry_builder.page(1, "Fremd", DEAD, wiki="dewiki@OSM")
-    own = told(front, f"url={DEAD}&dbname=dewiki")
-    farm = told(front, f"url={DEAD}&dbname=dewiki&farm=1")
+    own = result_part(front, f"url={DEAD}&dbname=dewiki")
+    farm = result_part(front, f"url={DEAD}&dbname=dewiki&farm=1")
 
     assert [title in own for title in ("Foo bar", "Auch hier", "Schwester", "Fremd")] == [True, True, False, False]
     assert [title in farm for title in ("Foo bar", "Schwester", "Fremd")] == [True, True, False]
@@ -274,7 +274,7 @@ def test_the_first_hundred_other_pages_are_told(registry_builder: RegistryBuilde
     """A template's link is on thousands, and the page says that there are more (W09)."""
     for number in range(2, 130):
         registry_builder.page(number, f"Seite {number}", DEAD)
-    text = told(front, f"url={DEAD}&dbname=dewiki")
+    text = result_part(front, f"url={DEAD}&dbname=dewiki")
 
     assert text.count("Seite ") == 99
     assert "Only the first pages" in text
@@ -285,7 +285,7 @@ def test_nothing_but_the_web_becomes_a_link(registry_builder: RegistryBuilder, f
     number = registry_builder.state(DEAD, LinkState.USURPED, code=83)
     registry_builder.copy(number, "odd", "javascript:alert(1)", "20200101000000")
     registry_builder.seen(number, "redirect", "javascript:alert(2)")
-    text = told(front, "dbname=dewiki&curid=1")
+    text = result_part(front, "dbname=dewiki&curid=1")
     addresses = [html.unescape(each) for each in re.findall(r'href="([^"]*)"', text)]
 
     assert all(each.startswith(("https://", "http://", "/")) for each in addresses)
@@ -306,10 +306,10 @@ def test_titles_and_texts_are_text(registry_builder: RegistryBuilder, front: Reg
 def test_lists_lead_to_their_pages(front: RegistryFront) -> None:
     """From a list of the wiki to what is known of a page (W05)."""
     text = front.get("/de/links/list?dbname=dewiki&with=unreachable").text
-    found = re.search(r'<ul class="uses">\s*<li><a href="([^"]+)"', text)
+    match = re.search(r'<ul class="uses">\s*<li><a href="([^"]+)"', text)
 
-    assert found is not None
-    address = html.unescape(found[1])
+    assert match is not None
+    address = html.unescape(match[1])
     assert urlsplit(address).path == "/de/links"
     assert "Tot seit dem 21. Mai 2026" in front.get(address).text
 
@@ -354,13 +354,13 @@ def test_a_pattern_is_searched_in_several_namespaces(registry_builder: RegistryB
             rows.execute(update(pages).where(where).values(namespace=namespace))
     registry_builder.settings({"feed": {"namespaces": [0, 2]}})
 
-    def found(namespaces: str) -> list[str]:
-        text = told(front, f"pattern=*.viele.de&dbname=dewiki&namespace={namespaces}")
+    def matching_titles(namespaces: str) -> list[str]:
+        text = result_part(front, f"pattern=*.viele.de&dbname=dewiki&namespace={namespaces}")
         return [each for each in ("Artikel", "Projekt", "Benutzer") if each in text]
 
-    assert found("") == ["Artikel", "Projekt", "Benutzer"]
-    assert found("0,4") == ["Artikel", "Projekt"]
-    assert found("content") == ["Artikel", "Benutzer"]
+    assert matching_titles("") == ["Artikel", "Projekt", "Benutzer"]
+    assert matching_titles("0,4") == ["Artikel", "Projekt"]
+    assert matching_titles("content") == ["Artikel", "Benutzer"]
 
 
 def test_a_search_without_a_wiki_warns_of_what_any_wiki_keeps_out(
@@ -369,8 +369,8 @@ def test_a_search_without_a_wiki_warns_of_what_any_wiki_keeps_out(
     """As the command line does (X06)."""
     registry_builder.settings({"excluded_domains": ["doi.org"]})
 
-    assert "excludes links" in told(front, "pattern=*.doi.org")
-    assert "excludes links" not in told(front, "pattern=*.viele.de")
+    assert "excludes links" in result_part(front, "pattern=*.doi.org")
+    assert "excludes links" not in result_part(front, "pattern=*.viele.de")
 
 
 def test_answers_are_kept_by_nobody(front: RegistryFront) -> None:
@@ -384,7 +384,7 @@ def test_answers_are_kept_by_nobody(front: RegistryFront) -> None:
 
 
 def test_a_registry_that_is_away_keeps_the_form(tmp_path: Path) -> None:
-    """What was typed is not lost."""
+    """The form keeps what was typed."""
     with open_front(tmp_path, FixedRegistry(TransientError("gone"))) as front:
         answer = front.get("/links?dbname=dewiki&title=Foo")
 

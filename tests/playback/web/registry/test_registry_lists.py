@@ -11,7 +11,7 @@ from tests.support.registry_builder import RegistryBuilder
 
 
 def statements(speaks: Any) -> Iterator[tuple[str, str]]:
-    """Each by its name, as that database takes it, its values written out."""
+    """Yield the name and the SQL of each statement in the dialect, with literal values."""
     made: dict[str, Any] = {
         f"list-{kind}": registry_lists.count_findings(kind, 1, 5, 500).limit(51) for kind in WikiListKind
     }
@@ -28,8 +28,8 @@ def statements(speaks: Any) -> Iterator[tuple[str, str]]:
 
 
 def plans(store: RegistryStore) -> dict[str, str]:
-    """What each database does for each of them."""
-    found = {}
+    """Return the database's query plan of each statement, by its name."""
+    plan_by_name = {}
     dialect = store.engine.dialect.name
     explain = "EXPLAIN QUERY PLAN " if dialect == "sqlite" else "EXPLAIN "
     with store.reading() as rows:
@@ -37,8 +37,8 @@ def plans(store: RegistryStore) -> dict[str, str]:
             rows.exec_driver_sql("SET LOCAL enable_seqscan = off")
         for name, text in statements(store.engine.dialect):
             lines = rows.exec_driver_sql(explain + text.replace("%", "%%")).fetchall()
-            found[name] = "\n".join(str(line[-1]) for line in lines)
-    return found
+            plan_by_name[name] = "\n".join(str(line[-1]) for line in lines)
+    return plan_by_name
 
 
 def test_no_question_reads_a_whole_table(either: RegistryBuilder) -> None:

@@ -36,7 +36,7 @@ MANY = ReaderRates(TokenRate(1e6, 1e6), TokenRate(1e6, 1e6), TokenRate(1e6, 1e6)
 
 @pytest.fixture(scope="module")
 def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """The description as the real application gives it."""
+    """Yield the OpenAPI description as the real application serves it."""
     root: Path = tmp_path_factory.mktemp("described")
     opened = open_registry(Layout(root))
     registry_builder = RegistryBuilder(opened, root)
@@ -113,9 +113,9 @@ def test_a_full_answer_has_the_form_that_is_described(path: str, described: Any)
         for form in ("json", "xml", ""):
             given_all = {"dbname": "dewiki@WMF", "format": form, **query}
             names = {each["name"] for each in described.raw_schema["paths"][path]["get"]["parameters"]}
-            asked = {name: value for name, value in given_all.items() if name in names}
-            if "pageid" in asked or "curid" in asked or "with" in asked:
-                operation.Case(query=asked).call_and_validate()
+            parameters = {name: value for name, value in given_all.items() if name in names}
+            if "pageid" in parameters or "curid" in parameters or "with" in parameters:
+                operation.Case(query=parameters).call_and_validate()
 
 
 def test_a_full_answer_about_links_has_the_form_that_is_described(described: Any) -> None:

@@ -39,7 +39,7 @@ PAGES = {
 
 @pytest.fixture(scope="module")
 def reading(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCollection]:
-    """A front with a registry, as `weboid serve` shows it."""
+    """Serve a collection with a filled registry, as `weboid serve` does."""
     root = tmp_path_factory.mktemp("registry")
     builder = CollectionBuilder(root / "collection")
     store = open_registry(builder.layout)
@@ -59,10 +59,10 @@ def reading(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCollecti
 
 
 def stamped(served: ServedCollection, name: str) -> str:
-    """The address of that page, as the form would ask for it."""
-    found = re.search(r'name="stamp" value="([^"]+)"', served.get("/links").text)
-    assert found is not None
-    return PAGES[name].replace("STAMP", found[1])
+    """Return the address of that page as the form would request it, with its stamp."""
+    match = re.search(r'name="stamp" value="([^"]+)"', served.get("/links").text)
+    assert match is not None
+    return PAGES[name].replace("STAMP", match[1])
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1200, True), (320, False)], ids=["desktop-dark", "phone-light"])
@@ -70,18 +70,18 @@ async def test_axe_finds_nothing_serious(
     width: int, dark: bool, reading: ServedCollection, screen: BrowserScreen
 ) -> None:
     """Names, contrast, landmarks and order; and nothing is wider than the window (W69)."""
-    found = {}
+    findings = {}
     # What differs by light or by width is seen on a few of them.
     names = ("form", "page", "url") if dark else tuple(PAGES)
     for name in names:
         address = ("/de" if dark else "") + stamped(reading, name)
         await screen.open(reading.front + address, size=(width, 900), dark=dark)
-        found[name] = await screen.findings()
+        findings[name] = await screen.findings()
         wide = await screen.value("document.documentElement.scrollWidth - innerWidth")
         if wide > 0:
-            found[name].append(f"wider by {wide}")
+            findings[name].append(f"wider by {wide}")
 
-    assert {name: each for name, each in found.items() if each} == {}
+    assert {name: each for name, each in findings.items() if each} == {}
 
 
 async def test_the_form_works_without_script(reading: ServedCollection, screen: BrowserScreen) -> None:
@@ -95,14 +95,14 @@ async def test_the_form_works_without_script(reading: ServedCollection, screen: 
     await screen.send("Page.enable")
     await screen.send("Input.dispatchKeyEvent", type="keyDown", key="Enter", code="Enter",
                       windowsVirtualKeyCode=13, text="\r")  # fmt: skip
-    said = await screen.value("""new Promise(done => {
+    text = await screen.value("""new Promise(done => {
         const look = () => location.search.includes('stamp=') && document.readyState === 'complete'
             ? done(document.querySelector('.result')?.textContent ?? '') : setTimeout(look, 20);
         look();
     })""")
 
-    assert "Dead" in said
-    assert DEAD in said
+    assert "Dead" in text
+    assert DEAD in text
 
 
 async def test_a_gadget_gets_its_hook_and_nothing_else_runs(reading: ServedCollection, screen: BrowserScreen) -> None:
@@ -140,6 +140,6 @@ async def test_the_documented_gadget_brings_links_into_the_normal_form(screen: B
     given_urls = ["http://example.org./%7Euser/stra%c3%9fe?", "https://a.de/x%2Cy?b=%2c&c=%26"]
     given_urls += ["https://a.de:443/?", "https://m\u00fcller.de/\u00e4|b%7c^?{}='"]
     given_urls += ["https://u:p@a.de/%5b[x]?[1]#t"]
-    asked = f"{code[0]} JSON.stringify({json.dumps(given_urls)}.map(normal))"
+    script = f"{code[0]} JSON.stringify({json.dumps(given_urls)}.map(normal))"
 
-    assert json.loads(await screen.value(asked)) == [identity_key(each) for each in given_urls]
+    assert json.loads(await screen.value(script)) == [identity_key(each) for each in given_urls]

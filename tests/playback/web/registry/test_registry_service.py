@@ -46,9 +46,9 @@ EVERY = ("/links/api/page?dbname=dewiki@WMF&curid=1", PROBLEM, INFO, "/links/api
 
 
 def links_of(front: RegistryFront, query: str = "&scope=all") -> list[dict[str, Any]]:
-    """The first page's links."""
-    found: list[dict[str, Any]] = front.page(f"dbname=dewiki@WMF&curid=1{query}").json()["pages"][0]["links"]
-    return found
+    """Return the links of the first page."""
+    links: list[dict[str, Any]] = front.page(f"dbname=dewiki@WMF&curid=1{query}").json()["pages"][0]["links"]
+    return links
 
 
 # ---- which pages
@@ -72,7 +72,7 @@ def test_all_links_are_told_when_all_are_asked_for(front: RegistryFront) -> None
 
 
 def test_the_day_on_which_the_page_was_read_is_told(front: RegistryFront) -> None:
-    """What was added to it since is missing, and the asker can see that (W08)."""
+    """Links added since are missing, and clients can see that (W08)."""
     assert front.page().json()["pages"][0]["links_read"]["ago"] == "three days ago"
 
 
@@ -80,12 +80,12 @@ def test_pages_come_in_the_order_of_the_question(registry_builder: RegistryBuild
     """Several ids, with bars, commas or repeated; then names; each once (W19)."""
     registry_builder.page(2, "Zweite Seite")
     registry_builder.page(3, "Dritte")
-    asked = "curid=3|1&curid=2,3&titles=zweite_Seite|Unbekannt"
-    found = front.page(f"dbname=dewiki@WMF&{asked}").json()["pages"]
+    query = "curid=3|1&curid=2,3&titles=zweite_Seite|Unbekannt"
+    pages = front.page(f"dbname=dewiki@WMF&{query}").json()["pages"]
 
-    assert [page["page_id"] for page in found] == [3, 1, 2, 2, None]
-    assert [page["title"] for page in found][3:] == ["Zweite Seite", "Unbekannt"]
-    assert [page["is_observed"] for page in found] == [True, True, True, True, False]
+    assert [page["page_id"] for page in pages] == [3, 1, 2, 2, None]
+    assert [page["title"] for page in pages][3:] == ["Zweite Seite", "Unbekannt"]
+    assert [page["is_observed"] for page in pages] == [True, True, True, True, False]
 
 
 def test_a_moved_page_is_told_with_its_present_name(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
@@ -135,15 +135,15 @@ def test_an_answer_says_whether_it_is_of_the_revision_that_the_asker_has(
     with registry_builder.store.writing() as rows:
         note_additions(rows, [PageRevision(page, 70, None, "", TODAY)], [], day=TODAY)
 
-    def told(more: str) -> tuple[int | None, bool | None, bool]:
-        found = front.page(query + more).json()["pages"][0]
+    def page_state(more: str) -> tuple[int | None, bool | None, bool]:
+        page_document = front.page(query + more).json()["pages"][0]
         with registry_builder.store.reading() as rows:
             stale = bool(next_stale(rows, registry_builder.wiki(), limit=1))
-        return found["revision"], found["is_current"], stale
+        return page_document["revision"], page_document["is_current"], stale
 
-    assert told("") == (70, None, False)
-    assert told("&revid=70") == (70, True, False)
-    assert told("&revid=71") == (70, False, True)
+    assert page_state("") == (70, None, False)
+    assert page_state("&revid=70") == (70, True, False)
+    assert page_state("&revid=71") == (70, False, True)
     several = front.page(query + "|2&revid=70").json()["pages"]
     assert [page["is_current"] for page in several] == [None, None]
 
@@ -182,10 +182,10 @@ def test_a_links_spelling_is_that_of_its_page(registry_builder: RegistryBuilder,
     """A17: what a browser makes of the address, so that a gadget finds it again."""
     spelled, url = "https://verlag.de/%7Ea?q=%2d", "https://verlag.de/~a?q=-"
     registry_builder.page(5, "Spelled", spelled, FINE)
-    told = front.page("dbname=dewiki@WMF&curid=5&scope=all").json()["pages"][0]["links"]
+    links = front.page("dbname=dewiki@WMF&curid=5&scope=all").json()["pages"][0]["links"]
     listed = front.get("/links/api/links?dbname=dewiki@WMF").json()["links"]
 
-    assert {each["url"]: each["spelling"] for each in told} == {url: spelled, FINE: FINE}
+    assert {each["url"]: each["spelling"] for each in links} == {url: spelled, FINE: FINE}
     assert spelled in {each["spelling"] for each in listed}
 
 
@@ -227,7 +227,7 @@ def test_without_a_farm_the_default_one_is_meant(front: RegistryFront) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "message"),
     [
         ("dbname=dewiki@WMF", "Specify a page"),
         ("curid=1", "dbname"),
@@ -243,13 +243,13 @@ def test_without_a_farm_the_default_one_is_meant(front: RegistryFront) -> None:
     ],
     ids=["none", "wiki", "odd-wiki", "zero", "minus", "float", "digits", "nul", "scope", "format", "51"],
 )
-def test_what_cannot_be_asked_is_refused_with_a_reason(query: str, said: str, front: RegistryFront) -> None:
+def test_what_cannot_be_asked_is_refused_with_a_reason(query: str, message: str, front: RegistryFront) -> None:
     """As a problem of RFC 9457."""
     answer = front.page(query)
 
     assert answer.status_code == 400
     assert answer.headers["content-type"] == "application/problem+json"
-    assert said in answer.json()["detail"]
+    assert message in answer.json()["detail"]
 
 
 @pytest.mark.parametrize("name", ["url", "urls", "q", "pattern"])
@@ -338,7 +338,7 @@ def test_what_is_over_is_not_told(registry_builder: RegistryBuilder, front: Regi
 
 
 @pytest.mark.parametrize(
-    ("host", "since", "told"),
+    ("host", "since", "kinds"),
     [
         ("verlag.de", TODAY - 101, ["server-error"]),
         ("verlag.de", TODAY - 100, []),  # not consolidated yet
@@ -346,7 +346,7 @@ def test_what_is_over_is_not_told(registry_builder: RegistryBuilder, front: Regi
     ],
 )
 def test_a_hosts_quirks_are_told_once_consolidated_and_hold_below_it(
-    host: str, since: int, told: list[str], registry_builder: RegistryBuilder, front: RegistryFront
+    host: str, since: int, kinds: list[str], registry_builder: RegistryBuilder, front: RegistryFront
 ) -> None:
     """Of the host itself and of its subdomains, once they stand for more than 100 days (W47)."""
     deep = "https://a.b.verlag.de/gone"
@@ -357,7 +357,7 @@ def test_a_hosts_quirks_are_told_once_consolidated_and_hold_below_it(
     registry_builder.add(host_quirks, host_id=row, kind=HostQuirk.SERVER_ERROR, **days)
 
     hints = {link["url"]: [each["kind"] for each in link["hints"]] for link in links_of(front)}
-    assert hints == {DEAD: told, deep: told}
+    assert hints == {DEAD: kinds, deep: kinds}
 
 
 def test_a_url_that_works_again_has_no_replacement(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
@@ -392,8 +392,8 @@ def test_spam_that_is_gone_is_not_told(registry_builder: RegistryBuilder, front:
 
     assert links_of(front, "") == []
     assert front.get("/links/api/list?dbname=dewiki@WMF&with=spam").json()["pages"] == []
-    asked = front.get(f"/links?url={url}&dbname=dewiki&stamp={front.stamp()}")
-    assert "Blocked as spam" not in asked.text
+    response = front.get(f"/links?url={url}&dbname=dewiki&stamp={front.stamp()}")
+    assert "Blocked as spam" not in response.text
 
 
 def test_spam_is_told_with_its_list_and_not_its_state(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
@@ -411,17 +411,17 @@ def test_our_own_copy_is_told(registry_builder: RegistryBuilder, tmp_path: Path)
     """As the address of its newest copy, under either scheme; no copy, no address."""
     registry_builder.captured("http" + DEAD.removeprefix("https"))
     with open_front(tmp_path, FixedRegistry(registry_builder.store)) as front:
-        told = {link["url"]: link["own_copy"] for link in links_of(front)}
+        copy_by_url = {link["url"]: link["own_copy"] for link in links_of(front)}
 
-    assert told[DEAD] == f"{ORIGIN}/latest/{DEAD}"
-    assert told[FINE] is None
+    assert copy_by_url[DEAD] == f"{ORIGIN}/latest/{DEAD}"
+    assert copy_by_url[FINE] is None
 
 
 # ---- formats
 
 
 def facts_of(element: ET.Element) -> Any:
-    """What an element of the answer holds, in the form of the JSON, its nulls left out."""
+    """Return an XML element of the answer in the form of the JSON, without its nulls."""
     if element.tag in ("pages", "links", "history", "hints", "copies", "spam"):
         return [facts_of(each) for each in element]
     if len(element):
@@ -430,7 +430,7 @@ def facts_of(element: ET.Element) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """The JSON in the form of the XML."""
+    """Return a JSON value in the form of the XML: every scalar is text, nulls are left out."""
     if isinstance(value, dict):
         return {key: plain(each) for key, each in value.items() if each is not None}
     if isinstance(value, list):
@@ -495,8 +495,8 @@ def test_the_script_says_what_nobody_can_leave(registry_builder: RegistryBuilder
     assert answer.text.isascii()
     assert not set("<>&'\u2028") & set(answer.text)
     assert inner is not None
-    told = {each["url"] for each in json.loads(inner[1])}
-    assert told == {"http://x</script>\u2028'\\\"/", DEAD}
+    urls = {each["url"] for each in json.loads(inner[1])}
+    assert urls == {"http://x</script>\u2028'\\\"/", DEAD}
 
 
 @pytest.mark.parametrize("name", ["callback", "jsonp", "hook"])
@@ -512,9 +512,9 @@ def test_problems_are_those_that_a_reader_does_not_reach(
     registry_builder.page(1, "Foo", DEAD, FINE, BAD, "https://casino.de/", "https://zeitung.de/")
     registry_builder.state("https://casino.de/", LinkState.USURPED)
     registry_builder.state("https://zeitung.de/", LinkState.BLOCKED)
-    found = front.get(PROBLEM + "&format=json").json()["problems"]
+    problems = front.get(PROBLEM + "&format=json").json()["problems"]
 
-    assert [each["url"] for each in found] == [BAD, "https://casino.de/", DEAD]
+    assert [each["url"] for each in problems] == [BAD, "https://casino.de/", DEAD]
 
 
 def test_the_words_are_in_the_language_that_is_asked_for(front: RegistryFront) -> None:
@@ -532,21 +532,21 @@ def test_the_words_are_in_the_language_that_is_asked_for(front: RegistryFront) -
 # ---- what asking does
 
 
-def asked(store: RegistryStore) -> dict[int, tuple[int | None, bool]]:
-    """When each page was last asked for, and whether its links are to be read again."""
+def refresh_states(store: RegistryStore) -> dict[int, tuple[int | None, bool]]:
+    """Return by page the day of the last request, and whether its links are to be read again."""
     with store.reading() as rows:
-        found = rows.execute(select(pages.c.page_id, pages.c.asked_day, pages.c.is_stale))
-        return {row.page_id: (row.asked_day, bool(row.is_stale)) for row in found}
+        page_rows = rows.execute(select(pages.c.page_id, pages.c.asked_day, pages.c.is_stale))
+        return {row.page_id: (row.asked_day, bool(row.is_stale)) for row in page_rows}
 
 
 def test_a_question_is_noted_once_a_day(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
     """The day alone, and nothing becomes stale (W34)."""
-    assert asked(registry_builder.store)[1] == (None, False)
+    assert refresh_states(registry_builder.store)[1] == (None, False)
     front.page()
-    assert asked(registry_builder.store)[1] == (TODAY, False)
+    assert refresh_states(registry_builder.store)[1] == (TODAY, False)
     front.clock.seconds += 86_400
     front.page("dbname=dewiki@WMF&titles=foo_bar")
-    assert asked(registry_builder.store)[1] == (TODAY + 1, False)
+    assert refresh_states(registry_builder.store)[1] == (TODAY + 1, False)
 
 
 def test_a_ping_hands_the_page_to_the_feeder_and_tells_nothing(
@@ -558,11 +558,11 @@ def test_a_ping_hands_the_page_to_the_feeder_and_tells_nothing(
     answer = front.page("dbname=dewiki@WMF&curid=1|4711&ping=1")
 
     assert (answer.status_code, answer.content) == (204, b"")
-    assert asked(registry_builder.store) == {1: (TODAY, True), 2: (None, False)}
+    assert refresh_states(registry_builder.store) == {1: (TODAY, True), 2: (None, False)}
 
 
 def test_asking_again_on_the_same_day_writes_nothing(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
-    """Who asks a thousand times keeps no writer waiting."""
+    """Repeated requests keep no writer waiting."""
     front.page("dbname=dewiki@WMF&curid=1&ping=1")
     written: list[str] = []
     registry_builder.on_write(written.append)
@@ -604,7 +604,7 @@ FORMS_OF_ASKING = (
 
 @pytest.fixture
 def connections() -> Iterator[list[str]]:
-    """What this process connects to or looks up meanwhile."""
+    """Yield the list of what this process connects to or looks up during the test."""
     if not _hooked:
         sys.addaudithook(_audit)  # it stays for ever
         _hooked.append(True)
@@ -686,11 +686,11 @@ def test_a_registry_that_is_away_is_told_in_words(path: str, tmp_path: Path) -> 
 def test_without_a_registry_the_front_is_as_before(source: FixedRegistry | None, tmp_path: Path) -> None:
     """No address of it is there."""
     with open_front(tmp_path, source) as front:
-        found = {path: front.get(path).status_code for path in (*EVERY, "/links", "/")}
+        status_by_path = {path: front.get(path).status_code for path in (*EVERY, "/links", "/")}
 
-    assert set(found.values()) == {404, 200}
-    assert found["/"] == 200
-    assert list(found.values()).count(200) == 1
+    assert set(status_by_path.values()) == {404, 200}
+    assert status_by_path["/"] == 200
+    assert list(status_by_path.values()).count(200) == 1
 
 
 def test_a_broken_registry_is_one_that_is_away(registry_builder: RegistryBuilder, tmp_path: Path) -> None:
@@ -717,15 +717,15 @@ def test_a_list_goes_on_where_it_ended(registry_builder: RegistryBuilder, front:
     """By the number of its last page; each page once, in order (W05)."""
     for number in range(100, 230):
         registry_builder.page(number, f"Seite {number}", DEAD)
-    found: list[int] = []
+    page_ids: list[int] = []
     after: int | None = 0
     while after is not None:
         part = front.get(f"/links/api/list?dbname=dewiki&with=unreachable&after={after}").json()
-        found += [page["page_id"] for page in part["pages"]]
+        page_ids += [page["page_id"] for page in part["pages"]]
         assert len(part["pages"]) <= 50
         after = part["after"]
 
-    assert found == [1, *range(100, 230)]
+    assert page_ids == [1, *range(100, 230)]
 
 
 def test_lists_hold_what_they_say(registry_builder: RegistryBuilder, front: RegistryFront) -> None:
@@ -737,8 +737,8 @@ def test_lists_hold_what_they_say(registry_builder: RegistryBuilder, front: Regi
     registry_builder.page(4, "Geheilt", day=TODAY)
 
     def listed(kind: str) -> list[str]:
-        found = front.get(f"/links/api/list?dbname=dewiki@WMF&with={kind}").json()
-        return [page["title"] for page in found["pages"]]
+        document = front.get(f"/links/api/list?dbname=dewiki@WMF&with={kind}").json()
+        return [page["title"] for page in document["pages"]]
 
     assert listed("spam") == ["Werbung"]
     assert listed("unreachable") == ["Foo bar"]
@@ -755,10 +755,10 @@ def test_a_list_may_be_of_one_site(registry_builder: RegistryBuilder, front: Reg
 
     def listed(domain: str) -> list[str]:
         query = f"dbname=dewiki@WMF&with=unreachable&domain={domain}"
-        found = [page["title"] for page in front.get(f"/links/api/list?{query}").json()["pages"]]
+        titles = [page["title"] for page in front.get(f"/links/api/list?{query}").json()["pages"]]
         text = front.get(f"/links/list?{query}").text.partition('class="result"')[2]
-        assert [title for title in ("Foo bar", "Unten", "Anders") if title in text] == found
-        return found
+        assert [title for title in ("Foo bar", "Unten", "Anders") if title in text] == titles
+        return titles
 
     assert listed("verlag.de") == ["Foo bar", "Unten"]
     assert listed("verlag.de/gone") == ["Foo bar"]
@@ -774,15 +774,15 @@ def test_a_wikis_links_by_state_go_on(registry_builder: RegistryBuilder, front: 
     for url in urls:
         registry_builder.state(url, LinkState.DEAD)
     part: dict[str, Any] = {"after": ""}
-    found = []
+    page_links = []
     while part["after"] is not None:
         front.clock.seconds += 60
         query = f"dbname=dewiki@WMF&state=unreachable&fields=state&after={part['after']}"
         part = front.get(f"/links/api/links?{query}").json()
-        found += [(link["page"]["page_id"], link["url"]) for link in part["links"]]
+        page_links += [(link["page"]["page_id"], link["url"]) for link in part["links"]]
 
-    assert len(found) == len(set(found)) == 231
-    assert set(found) == {(1, DEAD), *((7, url) for url in urls)}
+    assert len(page_links) == len(set(page_links)) == 231
+    assert set(page_links) == {(1, DEAD), *((7, url) for url in urls)}
     assert set(part["links"][0]) == {"page", "page_has_it_since", "url", "state"}
 
 
@@ -796,10 +796,10 @@ def test_what_changed_since_a_day_is_told(registry_builder: RegistryBuilder, fro
     )
     registry_builder.state("https://anders.de/", LinkState.DYING, history=changed, first_fail_day=TODAY - 1)
     since = date_of(TODAY - 2).isoformat()
-    found = front.get(f"/links/api/links?dbname=dewiki@WMF&since={since}").json()
+    document = front.get(f"/links/api/links?dbname=dewiki@WMF&since={since}").json()
 
-    told = {link["url"] for link in found["links"]}
-    assert told == {"https://neu.de/", "https://anders.de/"}
+    urls = {link["url"] for link in document["links"]}
+    assert urls == {"https://neu.de/", "https://anders.de/"}
     for odd in ("since=gestern", "state=odd", "after=x", "fields=odd"):
         assert front.get(f"/links/api/links?dbname=dewiki@WMF&{odd}").status_code == 400
 
@@ -808,11 +808,11 @@ def test_the_normal_form_of_any_url_is_told(front: RegistryFront) -> None:
     """And why a text has none; nothing of what is known of it (W51)."""
     given = ["HTTP://Example.ORG./%7euser/?#top", "http://example.com:8o8o/"]
     query = urlencode([("url", each) for each in given])
-    found = front.get(f"/links/api/normalise?{query}").json()["urls"]
+    normal_forms = front.get(f"/links/api/normalise?{query}").json()["urls"]
 
-    assert [each["given"] for each in found] == given
-    assert [each["url"] for each in found] == ["http://example.org/~user/", None]
-    assert (found[0]["fault"], "port" in found[1]["fault"].lower()) == (None, True)
+    assert [each["given"] for each in normal_forms] == given
+    assert [each["url"] for each in normal_forms] == ["http://example.org/~user/", None]
+    assert (normal_forms[0]["fault"], "port" in normal_forms[1]["fault"].lower()) == (None, True)
     assert front.get("/links/api/normalise").status_code == 400
 
 
@@ -829,7 +829,7 @@ def test_what_a_wiki_keeps_out_of_link_search_is_told(registry_builder: Registry
 
 
 @pytest.mark.parametrize(
-    ("code", "evidence", "told"),
+    ("code", "evidence", "status_fields"),
     [
         (CODES.NOT_FOUND, "", (404, "not-found", 404)),
         (CODES.DNS_UNKNOWN, "dns: nxdomain", (None, "dns-unknown", 502)),
@@ -838,7 +838,7 @@ def test_what_a_wiki_keeps_out_of_link_search_is_told(registry_builder: Registry
     ],
 )
 def test_a_status_is_what_the_server_gave(
-    code: int, evidence: str, told: tuple[Any, ...], registry_builder: RegistryBuilder, front: RegistryFront
+    code: int, evidence: str, status_fields: tuple[Any, ...], registry_builder: RegistryBuilder, front: RegistryFront
 ) -> None:
     """Null where none answered; the reason has a name, and the mapped status one of its own (W55)."""
     number = registry_builder.state(DEAD, LinkState.DEAD, code=code)
@@ -846,7 +846,7 @@ def test_a_status_is_what_the_server_gave(
         registry_builder.seen(number, evidence)
     (link,) = [link for link in links_of(front) if link["url"] == DEAD]
 
-    assert (link["http"], link["reason"], link["mapped_http"]) == told
+    assert (link["http"], link["reason"], link["mapped_http"]) == status_fields
     assert link["status_byte"] == code
 
 
@@ -871,12 +871,12 @@ def test_both_databases_answer_alike(either: RegistryBuilder, tmp_path: Path) ->
         ping = front.page("dbname=dewiki@WMF&curid=1&ping=1").status_code
         listed = front.get("/links/api/list?dbname=dewiki&with=unreachable").json()["pages"]
         url = front.get(f"/links?url={DEAD}&dbname=dewiki&farm=1&stamp={front.stamp()}")
-        found = front.get(f"/links?pattern=*.de&dbname=dewiki&status=unreachable&stamp={front.stamp()}")
+        pattern_response = front.get(f"/links?pattern=*.de&dbname=dewiki&status=unreachable&stamp={front.stamp()}")
 
     assert page[0] == page[1]
     assert [link["state"] for link in page[0]["links"]] == ["invalid", "alive", "dead"]
-    assert (ping, asked(either.store)[1]) == (204, (TODAY, True))
+    assert (ping, refresh_states(either.store)[1]) == (204, (TODAY, True))
     assert [each["title"] for each in listed] == ["Foo bar"]
     assert "Foo bar" in url.text
-    assert DEAD in found.text
-    assert FINE not in found.text
+    assert DEAD in pattern_response.text
+    assert FINE not in pattern_response.text

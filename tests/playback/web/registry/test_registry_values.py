@@ -12,14 +12,14 @@ TODAY = 4_000
 
 @pytest.fixture(params=languages())
 def language(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Each language that there is."""
+    """Yield each language that there is, set as that of the page."""
     token = page_language.set(PageLanguage(request.param))
     yield request.param
     page_language.reset(token)
 
 
-def said(language: str, days: int) -> tuple[str, str]:
-    """How long ago, and for how long."""
+def ages_in(language: str, days: int) -> tuple[str, str]:
+    """Return the texts for a day so many days ago: how long ago it was, and for how long it has been."""
     token = page_language.set(PageLanguage(language))
     try:
         return link_messages.ago(TODAY - days, TODAY), link_messages.for_duration(TODAY - days, TODAY)
@@ -47,7 +47,7 @@ def said(language: str, days: int) -> tuple[str, str]:
 )
 def test_times_are_rough(days: int, ago: str, lasting: str) -> None:
     """As people say them (W60)."""
-    assert said("en", days) == (ago, lasting)
+    assert ages_in("en", days) == (ago, lasting)
 
 
 @pytest.mark.parametrize(
@@ -62,4 +62,4 @@ def test_times_are_rough(days: int, ago: str, lasting: str) -> None:
 )
 def test_times_are_rough_in_german(days: int, ago: str, lasting: str) -> None:
     """With the cases that it needs."""
-    assert said("de", days) == (ago, lasting)
+    assert ages_in("de", days) == (ago, lasting)

@@ -33,14 +33,14 @@ class ReportingFront:
     store: RegistryStore
 
     def address(self, act: str = "", url: str = DEAD, before: str = "") -> str:
-        """A page about a URL."""
+        """Return the address of a report page about a URL; `act` names its form."""
         path = f"{before}/links/say/{act}" if act else f"{before}/links/say"
         return f"{self.front}{path}?{urlencode({'url': url})}"
 
 
 @pytest.fixture
 def speaking(tmp_path: Path) -> Iterator[ReportingFront]:
-    """The real server of a collection with a dead link and one that works."""
+    """Run the real server of a collection with a dead link and one that works; readers may report."""
     with (
         contextlib.closing(CollectionBuilder(tmp_path / "collection")) as builder,
         contextlib.closing(open_registry(builder.layout)) as store,
@@ -120,11 +120,11 @@ async def test_axe_finds_nothing_serious(dark: bool, speaking: ReportingFront, s
         # Forms of a button alone.
         **{act: speaking.address(act, before=before) for act in (("withdraw",) if dark else ("report", "remove"))},
     }
-    found = {}
+    findings = {}
     for name, address in pages.items():
         await screen.open(address, size=size, dark=dark)
-        found[name] = await screen.findings()
+        findings[name] = await screen.findings()
         if await screen.value("document.documentElement.scrollWidth - innerWidth") > 0:
-            found[name].append("wider than the window")
+            findings[name].append("wider than the window")
 
-    assert {name: each for name, each in found.items() if each} == {}
+    assert {name: each for name, each in findings.items() if each} == {}

@@ -25,14 +25,13 @@ WHO = ip_address("192.0.2.1")
 
 @pytest.fixture
 def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
-    """A Redis for this test."""
     server = RedisServer(tmp_path / "redis")
     yield server
     server.stop()
 
 
 def buckets_in(server: RedisServer, name: str = "ours") -> SharedBuckets:
-    """Buckets as a front of that frontier has them."""
+    """Build buckets as a front of that frontier has them."""
     return SharedBuckets(parse_redis_url(f"{server.url}?frontier={name}", RedisUse.FRONTIER))
 
 

@@ -43,7 +43,7 @@ ACCESS = RateLimitPolicy(readers=ClientAddresses(parse_networks(["198.51.100.7"]
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[RegistryStore]:
-    """A registry with a dead link and one that works."""
+    """Yield a registry with a dead link and one that works."""
     opened = open_registry(Layout(tmp_path))
     registry_builder = RegistryBuilder(opened)
     registry_builder.page(1, "Page", DEAD, FINE)
@@ -55,23 +55,23 @@ def store(tmp_path: Path) -> Iterator[RegistryStore]:
 
 @pytest.fixture
 def front(store: RegistryStore, tmp_path: Path) -> Iterator[RegistryFront]:
-    """The front that shows it, behind a proxy that says who asks."""
+    """Yield the front of the registry, behind a proxy that forwards the clients' addresses."""
     report_options = ReportOptions(Layout(tmp_path), limits_of(5), keep_proposed_copy)
-    with open_front(tmp_path, FixedRegistry(store), access=ACCESS, report_options=report_options) as found:
-        yield found
+    with open_front(tmp_path, FixedRegistry(store), access=ACCESS, report_options=report_options) as registry_front:
+        yield registry_front
 
 
 def shown(front: RegistryFront, act: str = "", url: str = DEAD, who: str = "192.0.2.1") -> httpx.Response:
-    """A page about a URL."""
+    """Request a report page about a URL as the client `who`; `act` names its form."""
     path = f"/links/say/{act}" if act else "/links/say"
     return front.get(f"{path}?{urlencode({'url': url})}", X_Forwarded_For=who)
 
 
 def token_of(answer: httpx.Response) -> str:
-    """The token in the form."""
-    found = re.search(r'name="token" value="([^"]+)"', answer.text)
-    assert found is not None, answer.text
-    return found[1]
+    """Return the token in the form."""
+    match = re.search(r'name="token" value="([^"]+)"', answer.text)
+    assert match is not None, answer.text
+    return match[1]
 
 
 def send(
@@ -87,25 +87,25 @@ def send(
     if not isinstance(fields, bytes):
         given = {"url": url, "token": token_of(shown(front, act, url, who)), **(fields or {})}
         fields = urlencode(given).encode()
-    told = {
+    request_headers = {
         "Content_Type": "application/x-www-form-urlencoded", "X_Forwarded_For": who,
         "Origin": ORIGIN, "Sec_Fetch_Site": "same-origin", **(headers or {}),
     }  # fmt: skip
-    named = {name: value for name, value in told.items() if value}
+    named = {name: value for name, value in request_headers.items() if value}
     return front.post(f"/links/say/{act}", fields, named)
 
 
 def rows(store: RegistryStore) -> tuple[int, int]:
-    """How many reports and replacements there are."""
+    """Return the numbers of stored reports and replacements."""
     with store.reading() as connection:
         return (len(connection.execute(select(reports)).all()), len(connection.execute(select(replacements)).all()))
 
 
 def test_a_report_goes_through_three_pages(front: RegistryFront, store: RegistryStore) -> None:
-    """What is said now, what would be said, and what is said afterwards; nothing before the button."""
+    """The pages show the present state, the form and the result; nothing is stored before the form is sent."""
     first = shown(front)
-    asked = shown(front, "report")
-    assert (first.status_code, asked.status_code, rows(store)) == (200, 200, (0, 0))
+    form = shown(front, "report")
+    assert (first.status_code, form.status_code, rows(store)) == (200, 200, (0, 0))
     assert f'href="/links/say/report?{html.escape(urlencode({"url": DEAD}))}"' in first.text
     done = send(front, "report")
     assert done.status_code == 303
@@ -114,7 +114,7 @@ def test_a_report_goes_through_three_pages(front: RegistryFront, store: Registry
     assert rows(store) == (1, 0)
     assert "Your report has been saved" in after.text
     assert "1 reader reported it as reachable, last today" in after.text
-    for answer in (first, asked, done, after):
+    for answer in (first, form, done, after):
         assert answer.headers["cache-control"] == "no-store"
         assert "set-cookie" not in answer.headers
         assert "script-src" not in answer.headers["content-security-policy"]
@@ -264,20 +264,20 @@ def test_a_token_is_for_one_purpose_one_place_and_two_hours(front: RegistryFront
     """Else the form comes back with a fresh one, and its button works."""
     token = token_of(shown(front, "report"))
 
-    def sent(act: str = "report", url: str = DEAD, said: str = token, who: str = "192.0.2.1") -> int:
-        body = urlencode({"url": url, "token": said, "address": NEW}).encode()
+    def sent(act: str = "report", url: str = DEAD, form_token: str = token, who: str = "192.0.2.1") -> int:
+        body = urlencode({"url": url, "token": form_token, "address": NEW}).encode()
         return send(front, act, body, who=who).status_code
 
     assert sent("withdraw") == 403
     assert sent("replace") == 403
     assert sent(url=FINE) == 403
     assert sent(who="192.0.3.1") == 403
-    assert [sent(said=each) for each in ("", "1", "1.é", f"{token}0", f"1{token}")] == [403] * 5
+    assert [sent(form_token=each) for each in ("", "1", "1.é", f"{token}0", f"1{token}")] == [403] * 5
     front.clock.seconds += TOKEN_S + 1
     assert sent() == 403
     fresh = token_of(send(front, "report", urlencode({"url": DEAD, "token": token}).encode()))
     assert rows(store) == (0, 0)
-    assert sent(said=fresh, who="192.0.2.200") == 303
+    assert sent(form_token=fresh, who="192.0.2.200") == 303
 
 
 def test_one_report_a_minute_from_a_range_of_addresses(front: RegistryFront, store: RegistryStore) -> None:
@@ -378,7 +378,7 @@ def test_a_registry_that_is_away_is_said_to_be(is_there: bool, tmp_path: Path) -
 
 
 def test_a_front_without_a_voice_has_no_such_pages(store: RegistryStore, tmp_path: Path) -> None:
-    """Where nobody may speak, nothing can be sent."""
+    """Without report options the pages answer 404, so nothing can be sent."""
     with open_front(tmp_path, FixedRegistry(store)) as front:
         assert shown(front).status_code == 404
 

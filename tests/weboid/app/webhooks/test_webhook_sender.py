@@ -88,7 +88,7 @@ def receiver() -> Iterator[WebhookReceiver]:
 
 @pytest.fixture
 def root(tmp_path: Path, receiver: WebhookReceiver) -> Path:
-    """A collection's folder with a webhook for all events at the receiver."""
+    """Return a collection's folder with a webhook for all events at the receiver."""
     add_webhook(tmp_path, receiver.url)
     return tmp_path
 
@@ -232,7 +232,7 @@ async def test_private_addresses_need_permission(root: Path, receiver: WebhookRe
 
 
 def test_a_killed_process_loses_no_delivery(root: Path, receiver: WebhookReceiver) -> None:
-    """What a killed process had claimed is sent by the next one, after the lease."""
+    """The next process sends what the killed one had claimed, after the lease."""
     script = (
         "import os, signal, sys, time; from pathlib import Path; from weboid.app.webhooks.webhook_store import WebhookStore\n"
         f"store = WebhookStore(Path({str(Layout(root).webhooks_db)!r}))\n"

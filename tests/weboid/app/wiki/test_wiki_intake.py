@@ -25,7 +25,7 @@ OPERATOR = LevelActor("root")
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
-    """A collection whose wiki's editors may go up to `html`."""
+    """Create a collection whose wiki's editors may set levels up to `html`."""
     layout = Layout(tmp_path)
     layout.databases.mkdir()
     with closing(open_decisions(layout, "")) as store:
@@ -37,28 +37,28 @@ def layout(tmp_path: Path) -> Layout:
 
 @pytest.fixture
 def set_level(layout: Layout) -> Iterator[SetLevel]:
-    """What the webhook calls."""
+    """Yield the function that the webhook calls to set a level."""
     with open_level_setter(layout, "", SystemClock()) as setting:
         yield setting.set_level
 
 
-def asked(level: str | None, *, user: str = "Ann", url: str = LINK) -> LevelRequest:
+def level_request(level: str | None, *, user: str = "Ann", url: str = LINK) -> LevelRequest:
     return LevelRequest(WIKI, user, url, level, "because")
 
 
 async def test_an_editor_sets_a_link_s_level_and_takes_it_back(set_level: SetLevel, layout: Layout) -> None:
     """For that wiki's readers, in the editor's name."""
-    assert await set_level(asked("text")) == "text"
+    assert await set_level(level_request("text")) == "text"
     with closing(open_decisions(layout, "")) as store:
         (rule,) = LevelStore(store).now().rules
     assert (rule.target.wiki, str(rule.actor)) == ("handbook.town", "Ann@handbook.town")
-    assert await set_level(asked(None)) == "images"
-    assert await set_level(asked(None)) == "images"  # there is nothing more to take back
+    assert await set_level(level_request(None)) == "images"
+    assert await set_level(level_request(None)) == "images"  # there is nothing more to take back
 
 
 async def test_an_editor_sets_how_much_of_a_link_is_recorded(set_level: SetLevel, layout: Layout) -> None:
     """A19: by the same right; what readers are shown stays as it was."""
-    text = replace(asked("text"), is_stored=True)
+    text = replace(level_request("text"), is_stored=True)
     assert await set_level(text) == "text"
     assert held(layout) == ("images", "text")
     with pytest.raises(RefusedRequestError, match="at most text"):
@@ -72,7 +72,7 @@ async def test_an_editor_sets_how_much_of_a_link_is_recorded(set_level: SetLevel
 async def test_no_editor_goes_further_than_the_wiki_may(set_level: SetLevel) -> None:
     """The webhook answers 403."""
     with pytest.raises(RefusedRequestError):
-        await set_level(asked("full"))
+        await set_level(level_request("full"))
 
 
 @pytest.mark.parametrize(
@@ -94,12 +94,12 @@ async def test_what_is_none_is_refused_as_such(set_level: SetLevel, what: LevelR
 async def test_a_name_with_an_at_passes_for_nobody_else(set_level: SetLevel) -> None:
     """It would be another wiki's editor, or an operator."""
     with pytest.raises(InputError):
-        await set_level(asked("text", user="root@"))
+        await set_level(level_request("text", user="root@"))
 
 
 @pytest.fixture
 def set_wiki_levels(layout: Layout) -> Iterator[SetWikiLevels]:
-    """What the webhook calls with what LocalSettings.php says."""
+    """Yield the function that the webhook calls with the levels of LocalSettings.php."""
     with open_level_setter(layout, "", SystemClock()) as setting:
         yield setting.set_wiki_levels
 
@@ -113,7 +113,7 @@ def allow_whole_wiki(layout: Layout) -> None:
 
 
 def held(layout: Layout) -> tuple[str, str]:
-    """The level at which the link is shown to the wiki's readers, and that at which it is recorded."""
+    """Return the level at which the link is shown to the wiki's readers, and the one at which it is recorded."""
     with closing(open_decisions(layout, "")) as store:
         rules = LevelStore(store).now()
     stored = rules.stored.ruling(LINK, WIKI.in_levels).level

@@ -24,7 +24,7 @@ HALL_TEXT = "The hall.<ref>[http://museum.org/ The hall], seen.</ref> See http:/
 
 @pytest.fixture(scope="module")
 def deployment() -> Iterator[WikiDeployment]:
-    """A wiki that is added, with a front whose copies its readers may be led to."""
+    """Yield a wiki that is added, with a front to whose copies its readers may be led."""
     with (
         LinkedSite({"site.org/": article("A site", "<p>x</p>"), "museum.org/": HALL}) as site,
         running_deployment([site]) as running,
@@ -41,17 +41,17 @@ def _checked(
 ) -> tuple[int, dict[str, list[dict[str, Any]]]]:
     used = f"--profile={profile or deployment.weboid.profile}"
     ran = deployment.call("wiki", "check", used, "--json", *options)
-    found: dict[str, list[dict[str, Any]]] = {}
+    findings: dict[str, list[dict[str, Any]]] = {}
     for each in json.loads(ran.out)["findings"]:
-        found.setdefault(each["subject"], []).append(each)
-    return ran.code, found
+        findings.setdefault(each["subject"], []).append(each)
+    return ran.code, findings
 
 
 class SetupRun(NamedTuple):
     """Output of the command while the wiki is watched."""
 
     code: int
-    found: dict[str, list[dict[str, Any]]]
+    findings: dict[str, list[dict[str, Any]]]
     with_another_secret: tuple[int, dict[str, list[dict[str, Any]]]]
     text: str
     copy: dict[str, Any]  # of the link of the page "Hall"
@@ -66,7 +66,7 @@ def while_watched(deployment: WikiDeployment) -> SetupRun:
     other.chmod(0o600)
     with deployment.watched():
         deployment.until("the front", lambda: deployment.cached("http://site.org/"))
-        found = _checked(deployment)
+        check = _checked(deployment)
         wrong = _checked(deployment, f"--webhook-secret-file={other}")
         text = deployment.call("wiki", "check", f"--profile={deployment.weboid.profile}").out
         deployment.writer.write("Hall", HALL_TEXT)
@@ -75,24 +75,24 @@ def while_watched(deployment: WikiDeployment) -> SetupRun:
         )
         # Its bot is a process of its own, which prints to the same output.
         trial = deployment.run("wiki", "trial", "--gone=museum.org", f"--profile={deployment.weboid.profile}")
-    return SetupRun(*found, wrong, text, copy, trial)
+    return SetupRun(*check, wrong, text, copy, trial)
 
 
 def test_all_is_proved_in_one_command(while_watched: SetupRun) -> None:
     """While it is watched nothing is a problem; what is not configured says how it is."""
-    code, found, (wrong_code, wrong), lines, *_ = while_watched
+    code, findings, (wrong_code, wrong), lines, *_ = while_watched
 
     assert wrong_code == 1
     assert [each["health"] for each in wrong["webhook"]] == ["bad"]
     assert wrong["secret"][-1]["remedy"].startswith("Put the same secret")
-    assert code == 0, [each for all_ in found.values() for each in all_ if each["health"] == "bad"]
-    healths = {name: {each["health"] for each in all_} for name, all_ in found.items()}
+    assert code == 0, [each for all_ in findings.values() for each in all_ if each["health"] == "bad"]
+    healths = {name: {each["health"] for each in all_} for name, all_ in findings.items()}
     good = ("contact", "watch", "front", "replay", "secret", "webhook", "wiki", "clock", "origins")
     assert {name: healths[name] for name in (*good, "extension")} == {name: {"good"} for name in (*good, "extension")}
     assert {name: healths[name] for name in ("archives", "levels", "bot")} == {
         name: {"unset"} for name in ("archives", "levels", "bot")
     }
-    assert all(each["remedy"] for name in ("archives", "levels", "bot") for each in found[name])
+    assert all(each["remedy"] for name in ("archives", "levels", "bot") for each in findings[name])
     assert "accepted a signed test" in lines
 
 
@@ -104,22 +104,22 @@ def test_the_bots_edit_of_that_day_is_shown_and_not_made(while_watched: SetupRun
     _, _, bot = ran.out.partition("The bot, 40 days from now:")
     added = [each for each in bot.splitlines() if each.strip().startswith("+The hall")]
     assert [while_watched.copy["href"] in each for each in added] == [True], ran
-    asked = {"prop": "revisions", "rvprop": "content", "rvslots": "main"}
-    (page,) = deployment.writer.ask(action="query", titles="Hall", **asked)["query"]["pages"]
+    parameters = {"prop": "revisions", "rvprop": "content", "rvslots": "main"}
+    (page,) = deployment.writer.ask(action="query", titles="Hall", **parameters)["query"]["pages"]
     assert page["revisions"][0]["slots"]["main"]["content"] == HALL_TEXT
 
 
 @pytest.mark.usefixtures("while_watched")
 def test_what_is_away_is_said_with_the_next_step(deployment: WikiDeployment) -> None:
     """The addresses are those of the last watch."""
-    code, found = _checked(deployment)
+    code, findings = _checked(deployment)
 
     assert code == 1
     for name in ("front", "replay", "webhook", "watch"):
-        (each,) = found[name]
+        (each,) = findings[name]
         assert each["health"] == "bad", each
         assert each["remedy"]
-    assert deployment.front in found["front"][0]["text"]
+    assert deployment.front in findings["front"][0]["text"]
 
 
 def test_a_certificate_that_does_not_verify_is_to_be_renewed(deployment: WikiDeployment, tmp_path: Path) -> None:
@@ -127,15 +127,15 @@ def test_a_certificate_that_does_not_verify_is_to_be_renewed(deployment: WikiDep
     write_leaf(tmp_path / "leaf.pem", "127.0.0.1", None, begins=NOW - 2 * DAY, ends=NOW - DAY)
     with closing(TlsOrigin(server_context(tmp_path / "leaf.pem"))) as origin:
         place = f"https://127.0.0.1:{origin.port}"
-        _, found = _checked(deployment, "--front", place, "--replay", place)
+        _, findings = _checked(deployment, "--front", place, "--replay", place)
 
     for name in ("front", "replay"):
-        assert "CERTIFICATE_VERIFY_FAILED" in found[name][0]["text"]
-        assert found[name][0]["remedy"].startswith("Renew or correct the certificate")
+        assert "CERTIFICATE_VERIFY_FAILED" in findings[name][0]["text"]
+        assert findings[name][0]["remedy"].startswith("Renew or correct the certificate")
 
 
 def _archive(request: ReceivedRequest) -> StubResponse:
-    """An archive that speaks Memento: it has two copies of one address, and no other (RFC 7089, 5)."""
+    """Answer as a Memento archive with two copies of one address and of no other (RFC 7089, 5)."""
     _, _, url = request.path.partition("/timemap/link/")
     if url != "https://example.com/":
         return StubResponse(404)
@@ -162,11 +162,11 @@ def test_each_configured_archive_is_asked(deployment: WikiDeployment) -> None:
     with HttpListener.running(_archive) as archive:
         there = archive.address.removeprefix("http://")
         names = [f"timemap http://{each}/timemap/link/{{url}}" for each in (there, nobody)]
-        code, found = _checked(deployment, profile=_profile(deployment, *names))
+        code, findings = _checked(deployment, profile=_profile(deployment, *names))
 
     assert code == 1
-    asked, away = found["archives"]
-    assert (asked["health"], asked["text"]) == ("good", f"{there} answers (2 copies of a test page)")
+    reachable, away = findings["archives"]
+    assert (reachable["health"], reachable["text"]) == ("good", f"{there} answers (2 copies of a test page)")
     assert away["health"] == "bad"
     assert away["text"].startswith(f"{nobody}: ")
     assert "[egress]" in away["remedy"]
@@ -175,10 +175,10 @@ def test_each_configured_archive_is_asked(deployment: WikiDeployment) -> None:
 
 def test_an_archive_that_there_is_not_is_told(deployment: WikiDeployment) -> None:
     """With the names that there are."""
-    code, found = _checked(deployment, profile=_profile(deployment, "nowhere"))
+    code, findings = _checked(deployment, profile=_profile(deployment, "nowhere"))
 
     assert code == 1
-    (each,) = found["archives"]
+    (each,) = findings["archives"]
     assert (each["health"], each["text"]) == ("bad", "cannot be opened")
     assert "wayback" in each["remedy"]
 
@@ -199,7 +199,7 @@ def _bot(deployment: WikiDeployment, profile: Path | None = None) -> tuple[str, 
 
 @pytest.fixture
 def town_with_bot(deployment: WikiDeployment) -> Iterator[WikiDeployment]:
-    """The deployment, whose bot is off again afterwards."""
+    """Yield the deployment with its bot switched on; switch it off afterwards."""
     make_bot(deployment.wiki)
     _switch_on(deployment)
     yield deployment
@@ -215,8 +215,8 @@ def test_a_bot_that_is_on_is_proved(town_with_bot: WikiDeployment) -> None:
     assert _bot(deployment)[:2] == ("warn", f"on, as {BOT}; it has a new message")
     _switch_on(deployment, "--messages-read")
 
-    told = deployment.writer.ask(action="query", meta="tokens", type="userrights")
-    token = told["query"]["tokens"]["userrightstoken"]
+    response = deployment.writer.ask(action="query", meta="tokens", type="userrights")
+    token = response["query"]["tokens"]["userrightstoken"]
     deployment.writer.ask(action="userrights", user=BOT, remove="bot", token=token)
     assert _bot(deployment)[:2] == ("good", f"on, as {BOT}, without the bot flag")
 

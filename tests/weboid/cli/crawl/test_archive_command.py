@@ -58,7 +58,7 @@ class ArchivedList(NamedTuple):
 
 @pytest.fixture(scope="module")
 def archived(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> ArchivedList:
-    """Good, broken and unreachable pages, and lines that are not URLs."""
+    """Archive good, broken and unreachable pages from a list that also has lines that are not URLs."""
     folder = tmp_path_factory.mktemp("list")
     # Two URLs of one host fail three times each, in any order: it must not count as down before.
     profile = profile_for(web, folder / "profile.toml", politeness={"host_failures": 7})
@@ -191,7 +191,7 @@ def test_what_was_archived_is_left_alone_unless_it_is_asked_for_again(weboid: We
 
 
 def test_limits_of_time_and_size_cut_a_page_and_say_so(weboid_with: Callable[..., WeboidRunner]) -> None:
-    """What came before is kept and marked (WARC-Truncated); the next page is archived."""
+    """Data from before the limit is kept and marked (WARC-Truncated); the next page is archived."""
     weboid = weboid_with(visit={"timeout_s": 6.0}, proxy={"body_limit_bytes": 1_000_000})
     slow, large = f"{RULES}/slow/drip/60", f"{RULES}/large/3"
     ran = weboid.archive(slow, large, PLAIN)
@@ -371,13 +371,13 @@ def test_stored_levels_hold_for_the_next_visit_unless_the_run_says_otherwise(
     assert weboid.archive(first, PLAIN).code == 0
     assert weboid.archive(second, "--store", "no-media").code == 0
 
-    found = records(weboid.collection)
+    warc_records = records(weboid.collection)
     manifests = {
         target.partition(":")[2].partition(":")[2]: json.loads(payload)
-        for kind, target, _, payload in found
+        for kind, target, _, payload in warc_records
         if target.startswith("urn:pageinfo:")
     }
-    images = {target for kind, target, *_ in found if kind == "response" and target.endswith(".png")}
+    images = {target for kind, target, *_ in warc_records if kind == "response" and target.endswith(".png")}
     wanted = {url for url in web.gallery_subresources(302) if url.endswith(".png")}
     assert wanted
     assert images == wanted

@@ -50,7 +50,7 @@ CLOCK = SystemClock()
 
 @pytest.fixture
 def redis(tmp_path: Path) -> Iterator[RedisServer]:
-    """A Redis for frontier and dedup index."""
+    """Start a Redis for frontier and dedup index."""
     server = RedisServer(tmp_path / "redis", persistent=True)
     yield server
     server.stop()
@@ -76,16 +76,16 @@ class StartedCommand:
             )
 
     def until(self, event: str) -> dict[str, Any]:
-        """Its next event of that name."""
+        """Read events up to the next one of that name and return it."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            said: dict[str, Any] = json.loads(line)
-            if said["event"] == event:
-                return said
+            document: dict[str, Any] = json.loads(line)
+            if document["event"] == event:
+                return document
         raise AssertionError(self.err.read_text())
 
     def stop(self) -> int:
-        """SIGTERM; the exit code."""
+        """Send SIGTERM and return the exit code."""
         self.process.send_signal(signal.SIGTERM)
         self.process.communicate(timeout=120)
         return self.process.returncode
@@ -93,13 +93,13 @@ class StartedCommand:
 
 @pytest.fixture
 def weboid(weboid_with: Callable[..., WeboidRunner]) -> WeboidRunner:
-    """With robots.txt obeyed, which workers fetch through a proxy that they have found."""
+    """Return a runner that obeys robots.txt, which workers fetch through a proxy that they have found."""
     return weboid_with(policy={"robots": "obey"})
 
 
 @pytest.fixture
 def start(weboid: WeboidRunner, redis: RedisServer) -> Iterator[Callable[..., StartedCommand]]:
-    """Starts a command that stays; what a failed test leaves is ended."""
+    """Yield a function that starts a long-running command; what a failed test leaves running is killed."""
     begun: list[StartedCommand] = []
 
     def begin(*arguments: str, **env: str) -> StartedCommand:
@@ -114,7 +114,7 @@ def start(weboid: WeboidRunner, redis: RedisServer) -> Iterator[Callable[..., St
 
 
 def frontier_at(redis: RedisServer) -> Frontier:
-    """The frontier, to add to."""
+    """Return the shared frontier, to add items to."""
     settings = FrontierSettings(url=redis.url)
     return open_frontier(Layout(Path("none")), settings, PolitenessSettings())
 
@@ -272,7 +272,6 @@ async def write_artifact(client: ProxyClient) -> None:
 
 
 def options_of(layout: Layout, settings: Settings, **changed: str) -> ProxyServiceOptions:
-    """Options of a proxy."""
     listen = (changed.get("listen", "127.0.0.1"), 0)
     advertise = changed.get("advertise", "")
     return ProxyServiceOptions(layout.root, settings, listen, ("127.0.0.1", 0), advertise, CLUSTER_SECRET, 1.0)
@@ -280,26 +279,26 @@ def options_of(layout: Layout, settings: Settings, **changed: str) -> ProxyServi
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
-    """An empty collection."""
+    """Return the layout of an empty collection."""
     return Layout(tmp_path / "collection")
 
 
 @pytest.fixture
 def settings() -> Settings:
-    """Settings without a disk reserve."""
+    """Return settings without a disk reserve."""
     return Settings(proxy=ProxySettings(disk_reserve_bytes=0))
 
 
 @pytest.fixture
 def started(layout: Layout, settings: Settings) -> Iterator[RunningProxy]:
-    """A proxy with control over TCP, in this process."""
+    """Run a proxy with control over TCP, in this process."""
     with run_proxy(layout, settings, control=("127.0.0.1", 0, CLUSTER_SECRET)) as running:
         yield running
 
 
 @pytest.fixture
 def frontier(tmp_path: Path) -> Iterator[SqliteFrontier]:
-    """A frontier of its own."""
+    """Yield an empty frontier in SQLite."""
     with SqliteFrontier(tmp_path / "f.sqlite", settings=FrontierSettings(), politeness=PolitenessSettings()) as opened:
         yield opened
 

@@ -69,22 +69,22 @@ class RestrictedStores:
     def sql(self, secret: str, *statements: str) -> list[Any]:
         """Return the rows of the last statement, asked as the role of that secret."""
         with psycopg.connect(self.addresses[secret], autocommit=True) as client:
-            found = [client.execute(statement.encode()) for statement in statements][-1]
-            return found.fetchall() if found.description else []
+            cursor = [client.execute(statement.encode()) for statement in statements][-1]
+            return cursor.fetchall() if cursor.description else []
 
     def client(self, secret: str) -> Any:
-        """A client of Redis with the user of that secret."""
+        """Return a Redis client that connects as the user of that secret."""
         return redis.Redis.from_url(self.addresses[secret].partition("?")[0])
 
     def environment(self, **secrets: str) -> dict[str, str]:
-        """The environment of a service: variables with the addresses of the secrets."""
+        """Return the environment of a service: variables with the addresses of the secrets."""
         given = {name: self.addresses[secret] for name, secret in secrets.items()}
         return plain_environment(PYTHONPATH=str(ROOT), **given)
 
 
 @pytest.fixture(scope="module")
 def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestrictedStores]:
-    """Redis and PostgreSQL, set up by the very scripts of deploy/."""
+    """Run Redis and PostgreSQL, set up by the scripts of deploy/."""
     folder = tmp_path_factory.mktemp("deployment")
     for name in ("make-secrets", "postgres-roles"):
         shutil.copy(ROOT / "deploy" / name, folder)
@@ -108,7 +108,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestrictedS
 
 
 def make_roles(script: Path, postgres: PostgresServer, database: str, secrets: Path) -> str:
-    """Run the script as PostgreSQL's image does; what it said."""
+    """Run the script as PostgreSQL's image does and return its output."""
     done = subprocess.run(
         ["/bin/sh", str(script)],
         env={
@@ -179,8 +179,8 @@ def test_the_roles_take_over_what_a_superuser_had_made(deployment: RestrictedSto
         client.execute("INSERT INTO before.it (n) VALUES (1)")
     script = deployment.folder / "postgres-roles"
     for _ in range(2):
-        said = make_roles(script, deployment.postgres, deployment.database, deployment.folder / "secrets")
-        assert said == ""
+        output = make_roles(script, deployment.postgres, deployment.database, deployment.folder / "secrets")
+        assert output == ""
     assert deployment.sql(READ, "SELECT n FROM before.it") == [(1,)]
     deployment.sql(WRITE, "INSERT INTO before.it (n) VALUES (2)", "ALTER TABLE before.it ADD m TEXT")
 
@@ -283,13 +283,13 @@ class RestrictedCluster:
     cluster: BenchCluster
 
     def environment(self, **secrets: str) -> dict[str, str]:
-        """The environment of one more service."""
+        """Return the environment of one more service."""
         return self.deployment.environment(**secrets)
 
 
 @pytest.fixture(scope="module")
 def parts(deployment: RestrictedStores) -> Iterator[RestrictedCluster]:
-    """A proxy and a worker that have archived a page; another page waits, as its host does."""
+    """Run a proxy and a worker until they have archived a page; another waits, because its host is blocked."""
     folder = deployment.folder
     shared = {"WEBOID_DEDUP": "dedup", "WEBOID_FRONTIER": "frontier", "WEBOID_SECRET": "cluster"}
     with ExitStack() as stack:
@@ -326,7 +326,7 @@ def parts(deployment: RestrictedStores) -> Iterator[RestrictedCluster]:
 
 
 def lines(member: ClusterMember) -> str:
-    """What it has said so far."""
+    """Return the text of its log so far."""
     return member.log.read_text()
 
 
@@ -400,16 +400,16 @@ def test_the_front_tells_what_waits_and_replay_plays_with_rights_to_read(parts: 
         cached = loopback.post(f"{front_at}/links/api/cached", json={"urls": [URL, WAITING]}).json()
         known, waits = cached["links"]
         copy = loopback.get(known["copy"], follow_redirects=True)
-        told = loopback.get(waits["href"])
+        response = loopback.get(waits["href"])
     assert cached["is_whole"], cached
     assert [known["answer"], waits["answer"]] == ["copy", "queued"]
     assert known["copy"].startswith(replay_at)
     assert (copy.status_code, "h00.example/page/0" in copy.text) == (200, True)
-    assert "429" in told.text or "Too Many" in told.text
+    assert "429" in response.text or "Too Many" in response.text
 
 
 def answers(address: str) -> bool:
-    """Whether somebody listens there."""
+    """Return whether a server responds there."""
     try:
         loopback.get(address)
     except httpx.TransportError:

@@ -64,7 +64,7 @@ class WidenedCrawls(NamedTuple):
 
 @pytest.fixture
 def start(web: TestWeb, tmp_path: Path) -> Iterator[Start]:
-    """Serves answers and makes the command; keyword arguments are groups of the profile."""
+    """Yield a function that serves answers and returns runner and site; keyword arguments are groups of the profile."""
     with ExitStack() as stack:
 
         def begin(answers: dict[str, Answer], **groups: dict[str, Any]) -> tuple[WeboidRunner, LinkedSite]:
@@ -75,14 +75,14 @@ def start(web: TestWeb, tmp_path: Path) -> Iterator[Start]:
 
 
 def crawl(weboid: WeboidRunner, *arguments: str) -> CommandResult:
-    """`weboid crawl --json` with the profile."""
+    """Run `weboid crawl --json` with the profile; assert exit code 0."""
     ran = weboid.run("crawl", "--json", "--profile", str(weboid.profile), *arguments)
     assert ran.code == 0, ran.out[-2000:] + ran.err
     return ran
 
 
 def paths(ran: CommandResult, host: str = "a.example") -> set[str]:
-    """The pages of a host that were archived, by path."""
+    """Return the paths of a host's pages that the run reports."""
     start = f"http://{host}"
     return {url.removeprefix(start) for url in ran.pages if url.startswith(f"{start}/")}
 
@@ -127,8 +127,8 @@ def test_a_crawl_archives_the_folder_of_its_seed_once_and_a_wider_budget_goes_on
     assert paths(first) | paths(rest) == WHOLE_FOLDER
     assert not paths(first) & paths(rest)
     assert len(first.pages) + len(rest.pages) == len(WHOLE_FOLDER)
-    assert {key for key in site.asked if key.startswith(("b.", "www."))} == set()
-    assert max(site.asked[f"a.example{path}"] for path in WHOLE_FOLDER) == 1
+    assert {key for key in site.requests if key.startswith(("b.", "www."))} == set()
+    assert max(site.requests[f"a.example{path}"] for path in WHOLE_FOLDER) == 1
     assert rest.summary["left"] == 0
 
 
@@ -178,7 +178,7 @@ def test_sitemaps_are_read_and_what_is_in_scope_joins(start: Start) -> None:
     ran = crawl(weboid, SEED, "--sitemaps")
 
     assert paths(ran) == {"/docs/", "/docs/hidden"}
-    assert site.asked["a.example/index.xml"] == site.asked["a.example/s.xml.gz"] == 1
+    assert site.requests["a.example/index.xml"] == site.requests["a.example/s.xml.gz"] == 1
 
 
 def test_a_dry_run_says_what_would_be_crawled_and_does_nothing(start: Start) -> None:
@@ -191,7 +191,7 @@ def test_a_dry_run_says_what_would_be_crawled_and_does_nothing(start: Start) -> 
     assert "Pages in the folder of the seed, at most 2 links away." in ran.out
     assert "5.0 GB, 2 h" in ran.out
     assert not weboid.collection.exists()
-    assert not site.asked
+    assert not site.requests
 
 
 def test_a_crawl_that_is_handed_over_takes_an_order_to_stop_back(start: Start, redis_server: RedisServer) -> None:
@@ -254,7 +254,7 @@ def test_a_wider_scope_follows_the_links_of_pages_that_were_archived_before(wide
     assert paths(widened.deeper) == {"/docs/deep/1", "/docs/deep/2", "/docs/skip-me"}
     assert paths(widened.wider) == {"/top"}
     visited = {*FOLDER, *paths(widened.deeper), "/top"} - {"/docs/"}
-    assert {widened.site.asked[f"a.example{path}"] for path in visited} == {1}
+    assert {widened.site.requests[f"a.example{path}"] for path in visited} == {1}
 
 
 def test_only_seeds_are_rendered_when_the_share_is_zero(widened: WidenedCrawls) -> None:
@@ -364,7 +364,7 @@ def test_a_crawl_with_a_shared_frontier_is_handed_to_its_workers(start: Start, r
     assert "Waiting for workers of the shared frontier (`weboid worker`): 1." in first.out
     assert again.summary["duplicates"] == again.summary["left"] == 1
     assert not weboid.collection.exists()
-    assert not site.asked
+    assert not site.requests
 
 
 def test_a_continuous_crawl_visits_again_what_is_due_and_what_is_added(start: Start) -> None:

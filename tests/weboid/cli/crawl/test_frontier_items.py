@@ -34,7 +34,7 @@ CLOCK = SystemClock()
 
 @pytest.fixture
 async def frontier(weboid: WeboidRunner) -> AsyncIterator[Frontier]:
-    """The frontier of the collection that the commands are run on, which nobody writes."""
+    """Yield the frontier of the collection that the commands are run on; no other process writes to it."""
     async with open_collection(weboid.collection, clock=CLOCK) as collection:
         layout = collection.layout
     with open_frontier(layout, FrontierSettings(), PolitenessSettings()) as opened:
@@ -42,18 +42,18 @@ async def frontier(weboid: WeboidRunner) -> AsyncIterator[Frontier]:
 
 
 def json_of(ran: CommandResult) -> Any:
-    """The command's JSON."""
+    """Return the command's JSON; assert exit code 0 or 1."""
     assert ran.code in {0, 1}, ran.err
     return json.loads(ran.out)
 
 
 def claim_all(frontier: Frontier) -> list[FrontierItem]:
-    """Every item whose host may be asked."""
+    """Claim every item whose host may be requested now."""
     return frontier.claim(now=CLOCK.now(), worker="w", limit=100)
 
 
 def end_three(frontier: Frontier) -> None:
-    """Two dead letters and one done, each of a host of its own."""
+    """Add three items, each of a host of its own, and end them: two dead letters and one done."""
     urls = [f"https://{name}.example/" for name in ("dns", "tls", "done")]
     frontier.add(map(NewItem, urls), now=CLOCK.now())
     for item in claim_all(frontier):
@@ -228,9 +228,9 @@ def test_a_frontier_of_another_version_is_named(weboid: WeboidRunner, frontier: 
 def test_items_are_listed_and_shown_with_all_that_is_known(weboid: WeboidRunner, frontier: Frontier) -> None:
     """By state, reason and pattern; the way to an item goes back to its seed."""
     end_three(frontier)
-    found = NewItem("https://deep.example/x", hops=2, via="https://mid.example/")
+    deep_item = NewItem("https://deep.example/x", hops=2, via="https://mid.example/")
     frontier.add([NewItem("https://mid.example/", hops=1, via="https://done.example/")], now=CLOCK.now())
-    frontier.add([found], now=CLOCK.now())
+    frontier.add([deep_item], now=CLOCK.now())
     listed = weboid.call("queue", "ls", "--state", "dead", "--reason", "TLS")
     queued = weboid.call("queue", "ls", "--match", "deep", "--json")
     shown = weboid.call("queue", "show", "deep.example/x")
@@ -238,7 +238,7 @@ def test_items_are_listed_and_shown_with_all_that_is_known(weboid: WeboidRunner,
 
     assert "https://tls.example/" in listed.out
     assert "https://dns.example/" not in listed.out
-    assert [facts["url"] for facts in queued.events] == [found.url]
+    assert [facts["url"] for facts in queued.events] == [deep_item.url]
     assert re.search(r"Found on +https://mid.example/", shown.out)
     assert re.search(r"and that +https://done.example/", shown.out)
     assert facts["state"] == "dead"
@@ -463,7 +463,7 @@ def test_the_commands_work_on_a_frontier_that_machines_share(weboid: WeboidRunne
 
 
 def _next_page(process: "subprocess.Popen[str]") -> dict[str, Any]:
-    """The next page that a run tells of."""
+    """Read a run's events up to the next page and return that one."""
     assert process.stdout is not None
     for line in process.stdout:
         event = json.loads(line)

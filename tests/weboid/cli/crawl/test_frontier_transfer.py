@@ -49,7 +49,7 @@ OpenIn = Callable[[str], Frontier]
 
 
 def layout_at(root: Path) -> Layout:
-    """A collection's folders and marker."""
+    """Create a collection's folders and marker and return its layout."""
     layout = Layout(root)
     for folder in (layout.databases, layout.reports, layout.archive):
         folder.mkdir(parents=True)
@@ -59,38 +59,38 @@ def layout_at(root: Path) -> Layout:
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
-    """A collection's folders."""
+    """Create a collection's folders."""
     return layout_at(tmp_path / "collection")
 
 
 @pytest.fixture
 def frontier(layout: Layout) -> Iterator[Frontier]:
-    """The collection's frontier, empty."""
+    """Yield the collection's frontier, empty."""
     with open_frontier(layout, FrontierSettings(), PolitenessSettings()) as opened:
         yield opened
 
 
 @pytest.fixture
 def other(tmp_path: Path) -> Iterator[Frontier]:
-    """Another collection's, empty."""
+    """Yield the empty frontier of another collection."""
     layout = layout_at(tmp_path / "other")
     with open_frontier(layout, FrontierSettings(), PolitenessSettings()) as opened:
         yield opened
 
 
 def lines_of(frontier: Frontier) -> list[str]:
-    """A whole export."""
+    """Return the lines of an export of all states."""
     return [line for state in ItemState for line in export_lines(frontier, state)]
 
 
 def import_lines(frontier: Frontier, text: str | bytes, states: frozenset[ItemState] = UNFINISHED) -> FrontierImport:
-    """What an import of the text did."""
+    """Import the text and return the result."""
     data = text.encode() if isinstance(text, str) else text
     return import_items(frontier, io.BytesIO(data), states, now=lambda: NOW)
 
 
 def one_in_each_state(frontier: Frontier) -> None:
-    """Five hosts, each with an item in another state."""
+    """Add a host for each state and bring its item into that state; one more queued item has a job."""
     items = [
         NewItem(f"https://{state}.example/", Lane.HIGH, hops=2, via="https://seed.example/") for state in ItemState
     ]
@@ -112,14 +112,14 @@ def one_in_each_state(frontier: Frontier) -> None:
 def test_an_export_tells_each_item_once_with_all_that_is_known(frontier: Frontier) -> None:
     """A line of JSON each, whatever its state."""
     one_in_each_state(frontier)
-    told = {facts["url"]: facts for facts in map(json.loads, lines_of(frontier))}
+    facts_by_url = {facts["url"]: facts for facts in map(json.loads, lines_of(frontier))}
 
-    assert len(told) == 6
+    assert len(facts_by_url) == 6
     for state in ItemState:
-        assert told[f"https://{state}.example/"]["state"] == state
-    assert told["https://dead.example/"]["attempts"][0]["reason"] == "dns: no such name"
-    assert told["https://done.example/"]["memo"] == "m"
-    assert told["https://claimed.example/"]["worker"] == "w"
+        assert facts_by_url[f"https://{state}.example/"]["state"] == state
+    assert facts_by_url["https://dead.example/"]["attempts"][0]["reason"] == "dns: no such name"
+    assert facts_by_url["https://done.example/"]["memo"] == "m"
+    assert facts_by_url["https://claimed.example/"]["worker"] == "w"
 
 
 def test_an_import_queues_what_was_still_to_be_visited(frontier: Frontier, other: Frontier) -> None:
@@ -127,13 +127,13 @@ def test_an_import_queues_what_was_still_to_be_visited(frontier: Frontier, other
     one_in_each_state(frontier)
     text = "\n".join(lines_of(frontier))
     first, second = import_lines(other, text), import_lines(other, text)
-    found = other.find("https://queued.example/")
+    queued = other.find("https://queued.example/")
     job = other.find("https://job.example/")
 
     assert (first.added.added, first.other, first.bad) == (3, 3, 0)
     assert (second.added.added, second.added.duplicates) == (0, 3)
-    assert found is not None
-    assert (found.item.lane, found.item.hops, found.item.via) == (Lane.HIGH, 2, "https://seed.example/")
+    assert queued is not None
+    assert (queued.item.lane, queued.item.hops, queued.item.via) == (Lane.HIGH, 2, "https://seed.example/")
     assert job is not None
     assert (job.item.job, job.item.hops_off) == ("news", 1)
     assert other.find("https://dead.example/") is None
@@ -197,7 +197,7 @@ def test_items_are_selected_by_all_that_is_asked(frontier: Frontier) -> None:
 def test_a_snapshot_is_a_collection_with_the_frontier_of_one_moment(
     frontier: Frontier, layout: Layout, tmp_path: Path
 ) -> None:
-    """What is added while it is made is in it as a whole or not at all, and nobody waits."""
+    """A batch that is added meanwhile is in it as a whole or not at all, and no writer waits."""
     frontier.add([NewItem("https://a.example/0")], now=NOW)
     made, stop = threading.Event(), threading.Event()
 
@@ -265,7 +265,7 @@ PAGE = PageInfo(
 
 
 def logged(path: Path) -> list[dict[str, object]]:
-    """The log's lines."""
+    """Return the parsed lines of the log."""
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
@@ -277,12 +277,12 @@ def test_each_attempt_has_a_line_with_its_result(layout: Layout) -> None:
         log.note(PageDone("https://b.example/", None, "net: reset", 3))
         log.note(PageSkipped("https://c.example/", "robots: /"))
         log.note(LinksAdded(PAGE.url, 7))
-    found = logged(layout.crawl_log)
+    lines = logged(layout.crawl_log)
 
-    assert [line["outcome"] for line in found] == ["complete", "retry", "failed", "skipped"]
-    assert (found[0]["status"], found[0]["bytes"], found[0]["page_id"]) == (200, 1_000, "id")
-    assert (found[2]["attempt"], found[2]["reason"]) == (3, "net: reset")
-    assert {line["time"] for line in found} == {"2026-11-21T12:00:00.000Z"}
+    assert [line["outcome"] for line in lines] == ["complete", "retry", "failed", "skipped"]
+    assert (lines[0]["status"], lines[0]["bytes"], lines[0]["page_id"]) == (200, 1_000, "id")
+    assert (lines[2]["attempt"], lines[2]["reason"]) == (3, "net: reset")
+    assert {line["time"] for line in lines} == {"2026-11-21T12:00:00.000Z"}
 
 
 def test_a_log_that_is_rotated_by_another_process_goes_on_in_a_new_file(

@@ -14,7 +14,7 @@ import pytest
 from core.layout import Layout
 from crawler.policy.policy_evaluator import ENTRIES_POLL_S
 from playback.replay.capture_lookup import CaptureLookup
-from tests.crawler.policy.conftest import asked
+from tests.crawler.policy.conftest import requested_paths
 from tests.support.commands import WeboidRunner
 from tests.support.proxy_fixtures import ScriptedOrigin, ok
 from tests.support.services.redis_server import RedisServer
@@ -28,7 +28,7 @@ PAGE = b"<!doctype html><title>A page</title><p>Words."
 
 @pytest.fixture
 def site() -> Iterator[ScriptedOrigin]:
-    """policy.example and other-policy.example."""
+    """Serve the pages of policy.example and other-policy.example."""
     server = ScriptedOrigin()
     server.answers["/robots.txt"] = ok(b"", status="404 None")
     server.answers["/favicon.ico"] = ok(b"", status="404 None")
@@ -43,7 +43,7 @@ def site() -> Iterator[ScriptedOrigin]:
 
 @pytest.fixture
 def obeying(weboid_with: Callable[..., WeboidRunner], site: ScriptedOrigin) -> WeboidRunner:
-    """The command, which obeys what sites say."""
+    """Return a runner that obeys robots.txt and noarchive."""
     address = f"127.0.0.1:{site.port}"
     resolve = {"policy.example": address, "other-policy.example": address}
     policy = {"robots": "obey", "noarchive": "obey", "ban_s": 0.0}
@@ -51,7 +51,7 @@ def obeying(weboid_with: Callable[..., WeboidRunner], site: ScriptedOrigin) -> W
 
 
 def policy(weboid: WeboidRunner, *arguments: str, code: int = 0) -> Any:
-    """What `weboid policy … --json` says."""
+    """Run `weboid policy … --json`, assert its exit code and return its JSON lines."""
     profile = ("--profile", str(weboid.profile))
     ran = weboid.call("policy", arguments[0], "--json", *profile, *arguments[1:])
     assert ran.code == code, ran.err
@@ -59,12 +59,12 @@ def policy(weboid: WeboidRunner, *arguments: str, code: int = 0) -> Any:
 
 
 def skipped(events: list[dict[str, Any]]) -> dict[str, str]:
-    """Why each page was skipped, by URL."""
+    """Return the reason for which each page was skipped, by URL."""
     return {each["url"]: each["reason"] for each in events if each["event"] == "skipped"}
 
 
 def offered(weboid: WeboidRunner, url: str) -> int:
-    """How many captures of the URL replay finds, of the page itself and of what was made of it."""
+    """Return how many captures of the URL replay finds, of the page itself and of its artifacts."""
     now = datetime.now(UTC)
     with closing(SqliteDatabase(Layout(weboid.collection).captures_db)) as database:
         index = CaptureLookup(database)
@@ -105,8 +105,8 @@ def test_robots_txt_is_obeyed_and_archived(obeying: WeboidRunner, site: Scripted
     site.answers["/robots.txt"] = ok(b"User-agent: Weboid\nDisallow: /private\n", mime="text/plain")
     ran = obeying.archive(f"{SITE}/private/x", f"{SITE}/plain")
     assert skipped(ran.events) == {f"{SITE}/private/x": "robots: Disallow: /private"}
-    assert "/private/x" not in asked(site)
-    assert asked(site).count("/robots.txt") == 1
+    assert "/private/x" not in requested_paths(site)
+    assert requested_paths(site).count("/robots.txt") == 1
     assert offered(obeying, f"{SITE}/robots.txt") == 1
 
     (explained,) = policy(obeying, "show", f"{SITE}/private/y")
@@ -121,10 +121,10 @@ def test_explain_fetches_a_robots_txt_only_when_told_to(obeying: WeboidRunner, s
     policy(obeying, "add", "nobody.example", "--reason", "make the collection")
     (unknown,) = policy(obeying, "show", f"{SITE}/private/x")
     assert unknown["outcome"] == "visited"
-    assert asked(site) == []
+    assert requested_paths(site) == []
     (known,) = policy(obeying, "show", f"{SITE}/private/x", "--fetch")
     assert (known["outcome"], known["reason"]) == ("skipped", "robots: Disallow: /private")
-    assert asked(site) == ["/robots.txt"]
+    assert requested_paths(site) == ["/robots.txt"]
 
 
 def test_entries_are_added_listed_and_removed(obeying: WeboidRunner) -> None:
@@ -199,7 +199,7 @@ def test_an_entry_reaches_a_crawl_that_runs(obeying: WeboidRunner, site: Scripte
     assert running.returncode == 0, err
     (reason,) = skipped(events).values()
     assert reason.startswith("blacklist: other-policy.example (stop that, by bob, ")
-    assert "/plain" not in asked(site)
+    assert "/plain" not in requested_paths(site)
 
 
 def test_a_list_of_the_profile_is_obeyed_and_its_bad_lines_named(

@@ -35,13 +35,13 @@ NAMES = [f"h{number}.example" for number in range(12)]
 
 
 def today() -> int:
-    """The day as the command counts it."""
+    """Return today's number as the command counts days."""
     return day_of(SystemClock().now())
 
 
 @pytest.fixture(scope="module")
 def farm() -> Iterator[ServerFarm]:
-    """A farm in a thread of its own."""
+    """Run a server farm in a thread of its own."""
     started: list[ServerFarm] = []
     ready = threading.Event()
     loop = asyncio.new_event_loop()
@@ -65,19 +65,19 @@ def farm() -> Iterator[ServerFarm]:
 @pytest.fixture(autouse=True)
 def _fine_again(farm: ServerFarm) -> None:
     farm.hosts.clear()
-    farm.asked.clear()
+    farm.requests.clear()
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[RegistryStore]:
-    """The registry of the collection that commands work on."""
+    """Yield the registry of the collection that commands work on."""
     with closing(open_registry(Layout(tmp_path / "collection"))) as opened:
         yield opened
 
 
 @pytest.fixture
 def profile(farm: ServerFarm, tmp_path: Path) -> Path:
-    """A profile in which the names lead to the farm."""
+    """Write a profile in which the names resolve to the farm and return its path."""
     lines = ["[links]", "host_gap_s = 0.01", "closer = false", 'contact = "https://example.org/"']
     lines += ["[egress]", 'allow = ["127.0.0.0/8"]', "[egress.resolve]"]
     lines += [f'"{name}" = "127.0.0.1:{farm.port}"' for name in NAMES]
@@ -96,7 +96,7 @@ def _run(tmp_path: Path, profile: Path, *words: str) -> Result:
 
 
 def _refused(tmp_path: Path, profile: Path, *words: str) -> tuple[ExitCode, str]:
-    """How a command ends that fails, and what it says."""
+    """Run a command that fails; return its exit code and message."""
     done = _run(tmp_path, profile, *words)
     if isinstance(done.exception, WeboidError):
         return exit_code_for(done.exception), str(done.exception)
@@ -108,7 +108,7 @@ def _json_lines(result: Result) -> list[dict[str, Any]]:
 
 
 def test_what_is_due_is_looked_at(store: RegistryStore, farm: ServerFarm, tmp_path: Path, profile: Path) -> None:
-    """What has changed is shown, and how it went; a second run finds nothing due."""
+    """State changes are printed with a summary; a second run finds nothing due."""
     farm.hosts["h1.example"] = gone
     watch(store, [f"http://{name}/x" for name in NAMES], day=today())
 
@@ -131,32 +131,32 @@ def test_machines_get_a_line_for_each_url(
 
     done = _run(tmp_path, profile, "check", "--json")
 
-    found = {each["url"]: each for each in _json_lines(done)}
-    lost = found["http://h1.example/x"]
+    checks_by_url = {each["url"]: each for each in _json_lines(done)}
+    lost = checks_by_url["http://h1.example/x"]
     assert (lost["state"], lost["verdict"], lost["http"]) == ("dying", "gone", 404)
-    assert found["http://h2.example/y"]["state"] == "alive"
-    assert all(each["due"] > f"{SystemClock().now():%Y-%m-%d}" for each in found.values())
+    assert checks_by_url["http://h2.example/y"]["state"] == "alive"
+    assert all(each["due"] > f"{SystemClock().now():%Y-%m-%d}" for each in checks_by_url.values())
 
 
 def test_named_urls_are_looked_at_at_once(
     store: RegistryStore, farm: ServerFarm, tmp_path: Path, profile: Path
 ) -> None:
-    """Whether they are due or not, in any spelling."""
+    """URLs given as arguments are checked whether they are due or not, in any spelling."""
     watch(store, ["http://h1.example/x", "http://h2.example/y"], day=today() + 5)
 
     done = _run(tmp_path, profile, "check", "HTTP://H1.example/x#top", "--json")
 
     assert done.exit_code == ExitCode.OK, done.output
     assert [each["url"] for each in _json_lines(done)] == ["http://h1.example/x"]
-    assert {each.host for each in farm.asked} == {"h1.example"}
+    assert {each.host for each in farm.requests} == {"h1.example"}
 
 
 def test_a_url_that_is_not_watched_is_refused(store: RegistryStore, tmp_path: Path, profile: Path) -> None:
     """Nobody can have us ask for anything: only what a page has."""
-    code, said = _refused(tmp_path, profile, "check", "http://h1.example/other")
+    code, message = _refused(tmp_path, profile, "check", "http://h1.example/other")
 
     assert code is ExitCode.INPUT
-    assert "does not watch" in said
+    assert "does not watch" in message
 
 
 def test_named_urls_are_left_to_the_checker_at_work(
@@ -171,7 +171,7 @@ def test_named_urls_are_left_to_the_checker_at_work(
 
     assert done.exit_code == ExitCode.OK
     assert "(another)" in done.stderr
-    assert farm.asked == []
+    assert farm.requests == []
     with store.reading() as rows:
         row = rows.execute(urls.select().where(urls.c.id == ids["http://h1.example/x"])).one()
     assert row.due_day == 0
@@ -186,7 +186,7 @@ def test_a_dry_run_says_what_is_due(store: RegistryStore, farm: ServerFarm, tmp_
 
     assert plain.stdout.splitlines()[0] == "4 URLs are due."
     assert facts["hosts"] == [{"host": "h1.example", "due": 3}, {"host": "h2.example", "due": 1}]
-    assert farm.asked == []
+    assert farm.requests == []
 
 
 def test_a_limit_is_kept(store: RegistryStore, farm: ServerFarm, tmp_path: Path, profile: Path) -> None:
@@ -211,10 +211,10 @@ def test_what_does_not_go_together_is_refused(
 
 def test_without_a_registry_it_says_how_to_make_one(tmp_path: Path, profile: Path) -> None:
     """And makes none by itself."""
-    code, said = _refused(tmp_path, profile, "check")
+    code, message = _refused(tmp_path, profile, "check")
 
     assert code is ExitCode.UNAVAILABLE
-    assert "weboid links import" in said
+    assert "weboid links import" in message
     assert not (tmp_path / "collection").exists()
 
 
@@ -256,7 +256,7 @@ def test_urls_that_wait_too_long_are_told(
 def test_sigint_ends_a_watching_check_gracefully(
     store: RegistryStore, farm: ServerFarm, tmp_path: Path, profile: Path
 ) -> None:
-    """What was begun is noted, its hosts are free for the next one at once."""
+    """Checks in progress are recorded, and their hosts are free for the next run at once."""
     begun = threading.Event()
     farm.on_request = begun.set
     watch(store, [f"http://{name}/x" for name in NAMES], day=today())
@@ -275,7 +275,7 @@ def test_sigint_ends_a_watching_check_gracefully(
     with store.reading() as rows:
         looked = {row.id for row in rows.execute(urls.select()) if row.checked_day is not None}
         by_key = {row.key: row.id for row in rows.execute(urls.select())}
-    assert {by_key[url_parts_of(f"http://{each.host}/x").key] for each in farm.asked} == looked
+    assert {by_key[url_parts_of(f"http://{each.host}/x").key] for each in farm.requests} == looked
     assert _run(tmp_path, profile, "check").exit_code == ExitCode.OK
 
 

@@ -45,7 +45,7 @@ class _TimeMapArchive(BaseHTTPRequestHandler):
     """An archive with TimeMaps, which has two good copies of one page."""
 
     def do_GET(self) -> None:
-        """Answer."""
+        """Serve the TimeMap of one URL and its two mementos; answer 404 for all else."""
         origin = f"http://archive.example:{self.connection.getsockname()[1]}"
         headers = {"Content-Type": "text/html"}
         if self.path == f"/timemap/{A}":
@@ -73,14 +73,14 @@ class _TimeMapArchive(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def archive() -> Iterator[int]:
-    """The archive's port."""
+    """Serve the archive and yield its port."""
     with LoopbackServer(_TimeMapArchive) as server:
         yield server.server_port
 
 
 @pytest.fixture
 def links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Links:
-    """Runs `weboid links` on a registry with two dead links: exit code, stdout and stderr."""
+    """Return a function that runs `weboid links` on a registry with two dead links: exit code, stdout and stderr."""
     Layout(tmp_path).marker.write_text(f"version = {COLLECTION_VERSION}\n")
     store = open_registry(Layout(tmp_path))
     with store.writing() as rows:
@@ -105,7 +105,7 @@ def links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 @pytest.fixture
 def profile(tmp_path: Path, archive: int) -> str:
-    """A profile that names the archive."""
+    """Write a profile that names the archive and return its path."""
     file = tmp_path / "profile.toml"
     file.write_text(
         '[egress]\nallow = ["127.0.0.0/8"]\nresolve = { "archive.example" = "127.0.0.1" }\n'
@@ -122,7 +122,7 @@ def _objects(ran: tuple[int, str, str]) -> list[Any]:
 
 @pytest.fixture
 def cited_on(tmp_path: Path, links: Links) -> Callable[..., None]:
-    """Lets pages cite the first link, each with an access date in that year, or without one."""
+    """Return a function that makes pages cite the first link, with access dates in those years or without."""
 
     def cite(*years: int | None) -> None:
         store = open_registry(Layout(tmp_path))
@@ -218,8 +218,8 @@ def test_a_capture_of_an_error_ends_no_search(
         builder.page(B, None, outcome=VisitOutcome.FAILED, status=None)
     searches = _objects(links("copies", "find", "--profile", profile, "--json"))
 
-    kept = f"http://archive.example:{archive}/20130115102033/{A}"
-    assert [each["best"] and each["best"]["address"] for each in searches] == [kept, None]
+    archive_url = f"http://archive.example:{archive}/20130115102033/{A}"
+    assert [each["best"] and each["best"]["address"] for each in searches] == [archive_url, None]
     assert [each["outcome"] for each in searches] == ["found", "unfixable"]
     for url in (A, B):
         (shown,) = _objects(links("copies", url, "--json"))
@@ -277,7 +277,7 @@ def test_a_version_is_chosen_locked_and_dropped(links: Links) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("copies", "set", A, "wayback", W.replace(A, B)), "a copy of http://b.test/"),
         (("copies", "set", A, "perma", W), "to the archive wayback"),
@@ -288,12 +288,12 @@ def test_a_version_is_chosen_locked_and_dropped(links: Links) -> None:
         (("copies", "set", A), "Name ARCHIVE and ADDRESS"),
     ],
 )
-def test_mistakes_are_told_with_the_next_step(links: Links, arguments: tuple[str, ...], said: str) -> None:
+def test_mistakes_are_told_with_the_next_step(links: Links, arguments: tuple[str, ...], message: str) -> None:
     """Exit code 2, nothing changed."""
     code, _, err = links(*arguments)
 
     assert code == ExitCode.INPUT
-    assert said in " ".join(err.split())
+    assert message in " ".join(err.split())
 
 
 def test_copies_are_looked_at(links: Links, profile: str, tmp_path: Path) -> None:
@@ -312,7 +312,7 @@ def test_copies_are_looked_at(links: Links, profile: str, tmp_path: Path) -> Non
 
 
 def test_an_address_is_recognised(links: Links) -> None:
-    """What archive, of what, when; and whether it is of the page that it should be of."""
+    """The output names archive, URL and time, and whether the copy is of the page given with `--of`."""
     code, out, _ = links("recognise", f"archive.is/2013.01.15-102033/{A}", "--of", A)
     assert code == ExitCode.OK
     assert "archive.today" in out

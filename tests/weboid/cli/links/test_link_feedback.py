@@ -24,7 +24,7 @@ Links = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Links:
-    """Runs `weboid links` on a collection with three dead links: exit code, stdout and stderr."""
+    """Return a function that runs `weboid links` on a collection with three dead links: exit code, stdout, stderr."""
     layout = Layout(tmp_path)
     layout.marker.write_text(f"version = {COLLECTION_VERSION}\n")
     with closing(open_registry(layout)) as store, store.writing() as rows:
@@ -35,31 +35,31 @@ def links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         monkeypatch.setattr(sys, "argv", command)
         with pytest.raises(SystemExit) as ended:
             main()
-        told = capsys.readouterr()
+        output = capsys.readouterr()
         assert isinstance(ended.value.code, int)
-        return ended.value.code, told.out, told.err
+        return ended.value.code, output.out, output.err
 
     return run
 
 
 def facts(ran: tuple[int, str, str]) -> Any:
-    """The command's JSON."""
+    """Return the command's JSON; assert exit code 0."""
     code, out, err = ran
     assert code == ExitCode.OK, err
     return json.loads(out)
 
 
 def states(folder: Path) -> list[LinkState]:
-    """Where the links stand."""
+    """Return the states of the links in the order of their ids."""
     with closing(open_registry(Layout(folder))) as store, store.reading() as rows:
         return [LinkState(each) for each in rows.execute(select(urls.c.state).order_by(urls.c.id)).scalars()]
 
 
 def test_a_report_is_made_and_withdrawn(links: Links) -> None:
     """Several URLs are one report; a domain with a path means what is watched below it."""
-    told = facts(links("report", DEAD, "https://www.example.net/", "--actor", "ann", "--json"))
-    assert told["reported"] == [DEAD, "https://www.example.net/"]
-    assert told["domain_presumed_reachable"] is False
+    report = facts(links("report", DEAD, "https://www.example.net/", "--actor", "ann", "--json"))
+    assert report["reported"] == [DEAD, "https://www.example.net/"]
+    assert report["domain_presumed_reachable"] is False
     below = facts(links("report", "--domain", "gone.example.net/a", "--actor", "bob", "--json"))
     assert below["reported"] == [DEAD, f"{DEAD}/b"]
     gone = facts(links("report", "--withdraw", "--domain", "example.net", "--json"))
@@ -86,11 +86,11 @@ def test_a_replacement_is_proposed_seen_and_removed(links: Links, tmp_path: Path
     assert facts(links("replace", DEAD, "--remove", "--json")) == {"removed": new}
 
     copy = f"https://web.archive.org/web/20150102030405/{DEAD}"
-    told = facts(links("replace", DEAD, copy, "--actor", "bob", "--json"))
-    assert told["archive"] == "wayback"
+    proposal = facts(links("replace", DEAD, copy, "--actor", "bob", "--json"))
+    assert proposal["archive"] == "wayback"
     with closing(open_registry(Layout(tmp_path))) as store, store.reading() as rows:
-        (kept,) = rows.execute(select(copies.c.timestamp)).scalars()
-    assert kept == "20150102030405"
+        (timestamp,) = rows.execute(select(copies.c.timestamp)).scalars()
+    assert timestamp == "20150102030405"
     other = "https://web.archive.org/web/2015/https://other.example.net/"
     for wrong in ("http://10.0.0.1/", DEAD, other):
         assert links("replace", DEAD, wrong, "--actor", "eve")[0] == ExitCode.INPUT
@@ -98,7 +98,7 @@ def test_a_replacement_is_proposed_seen_and_removed(links: Links, tmp_path: Path
 
 @pytest.mark.parametrize("words", [(), (DEAD, DEAD, "--remove"), ("--test", DEAD), ("--test", "--remove")], ids=str)
 def test_replace_wants_one_thing_at_a_time(words: tuple[str, ...], links: Links) -> None:
-    """What is typed otherwise is answered with what can be."""
+    """Other combinations are refused with a message that names the valid ones."""
     code, _, err = links("replace", *words)
     assert (code, "replace URL NEW" in err) == (ExitCode.INPUT, True)
 

@@ -26,7 +26,7 @@ Links = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[RegistryStore]:
-    """The registry of a collection, with a wiki."""
+    """Yield the registry of a collection, with a wiki."""
     Layout(tmp_path).marker.write_text(f"version = {COLLECTION_VERSION}\n")
     with closing(open_registry(Layout(tmp_path))) as opened:
         with opened.writing() as rows:
@@ -38,7 +38,7 @@ def store(tmp_path: Path) -> Iterator[RegistryStore]:
 def links(
     store: RegistryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Links:
-    """Runs `weboid links` on the collection, as `main` does: exit code, stdout and stderr."""
+    """Return a function that runs `weboid links` as `main` does: exit code, stdout and stderr."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
         where = () if arguments[0] == "interwiki" else ("--collection", str(tmp_path))
@@ -46,21 +46,21 @@ def links(
         monkeypatch.setattr(sys, "argv", command)
         with pytest.raises(SystemExit) as ended:
             main()
-        told = capsys.readouterr()
+        output = capsys.readouterr()
         assert isinstance(ended.value.code, int)
-        return ended.value.code, told.out, told.err
+        return ended.value.code, output.out, output.err
 
     return run
 
 
 def facts(ran: tuple[int, str, str], code: ExitCode = ExitCode.OK) -> Any:
-    """The command's JSON."""
+    """Return the command's JSON; assert its exit code."""
     assert ran[0] == code, ran[2]
     return json.loads(ran[1])
 
 
 def feed(store: RegistryStore, pages: dict[int, list[str]], *, day: int = TODAY) -> None:
-    """Put pages as a feeder does, by the wiki's rules of now."""
+    """Put pages into the registry as a feeder does, by the wiki's present rules."""
     with store.writing() as rows:
         wiki = find_wiki(rows, WikiName("dewiki"))
         assert wiki is not None
@@ -73,12 +73,12 @@ def feed(store: RegistryStore, pages: dict[int, list[str]], *, day: int = TODAY)
 
 
 def stale(store: RegistryStore) -> list[int]:
-    """The pages that must be read again."""
+    """Return the ids of pages that must be read again."""
     with store.reading() as rows:
         wiki = find_wiki(rows, WikiName("dewiki"))
         assert wiki is not None
-        found = find_pages(rows, wiki.id, range(1, 20))
-    return sorted(number for number, page in found.items() if page.is_stale)
+        pages_by_number = find_pages(rows, wiki.id, range(1, 20))
+    return sorted(number for number, page in pages_by_number.items() if page.is_stale)
 
 
 def test_a_search_finds_links_with_their_pages(store: RegistryStore, links: Links) -> None:
@@ -99,7 +99,7 @@ def test_a_search_finds_links_with_their_pages(store: RegistryStore, links: Link
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("ls", "*"), "must name a host"),
         (("ls", "far.org", "--host", "far.org"), "leave out --host"),
@@ -115,12 +115,12 @@ def test_a_search_finds_links_with_their_pages(store: RegistryStore, links: Link
         (("spam", "show", "--wiki", "dewiki", "--after", "1-x"), "not a position"),
     ],
 )
-def test_what_cannot_be_done_is_said(links: Links, arguments: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_done_is_said(links: Links, arguments: tuple[str, ...], message: str) -> None:
     """With the cause or the next step, as what the user has to mend."""
     code, _, err = links(*arguments)
 
     assert code == ExitCode.INPUT
-    assert said in " ".join(err.split())
+    assert message in " ".join(err.split())
 
 
 def test_an_excluded_host_is_counted_and_told_of(store: RegistryStore, links: Links) -> None:
@@ -152,11 +152,11 @@ def test_an_excluded_host_is_counted_and_told_of(store: RegistryStore, links: Li
     listed = facts(links("exclude", "--wiki", "dewiki", "--json"))["entries"]
     assert [(each["links"], each["pages"], each["as"]) for each in listed] == [(8, 4, "pattern")]
     on_wiki = ("ls", "*.creativecommons.org", "--wiki", "dewiki")
-    found = facts(links(*on_wiki, "--json"))
-    assert found["links"] == []
+    search = facts(links(*on_wiki, "--json"))
+    assert search["links"] == []
     assert facts(links("ls", "*.creativecommons.org", "--json"))["links"] == []
     assert facts(links("exclude", "--suggest", "--wiki", "dewiki", "--json"))["hosts"] == []
-    assert "dewiki@WMF keeps links to creativecommons.org out" in found["warnings"][0]
+    assert "dewiki@WMF keeps links to creativecommons.org out" in search["warnings"][0]
     assert "creativecommons.org" in links(*on_wiki)[2]
 
     remove = ("exclude", "--remove", "creativecommons.org", "--wiki", "dewiki")
@@ -182,16 +182,16 @@ def test_spam_lists_are_kept_and_their_hits_shown(store: RegistryStore, links: L
     assert (code, "lines in use: 1." in out, "line 2" in err) == (ExitCode.SOME_FAILED, True, True)
     for file in (white, blocked):
         assert links("spam", "add", str(file), "--wiki", "dewiki")[0] == ExitCode.OK
-    kept = facts(links("spam", "ls", "--json"))["lists"]
-    assert [(each["of"], each["kind"]) for each in kept] == [
+    spam_lists = facts(links("spam", "ls", "--json"))["lists"]
+    assert [(each["of"], each["kind"]) for each in spam_lists] == [
         ("WMF", "blacklist"),
         ("dewiki@WMF", "domains"),
         ("dewiki@WMF", "whitelist"),
     ]
-    told = links("spam", "show", "http://a-casino.org/", "http://good-casino.org/", "x.bad.org")[2]
-    assert "--wiki" in told
-    told = links("spam", "show", "http://a-casino.org/", "http://good-casino.org/", "x.bad.org", "--wiki", "dewiki")[1]
-    assert told.splitlines() == [
+    text = links("spam", "show", "http://a-casino.org/", "http://good-casino.org/", "x.bad.org")[2]
+    assert "--wiki" in text
+    text = links("spam", "show", "http://a-casino.org/", "http://good-casino.org/", "x.bad.org", "--wiki", "dewiki")[1]
+    assert text.splitlines() == [
         "http://a-casino.org/: spam (farm: Spam-blacklist, line 1)",
         "http://good-casino.org/: watched",
         "x.bad.org: spam (wiki: Blocked.json, line 1)",
@@ -229,8 +229,8 @@ def test_interwiki_links_become_urls_that_are_imported(store: RegistryStore, lin
     both = tmp_path / "both"
     both.write_text(f"7\thttp://far.org/\n{out}")
     links("import", str(both), "--wiki", "dewiki")
-    found = facts(links("ls", "*.org", "--wiki", "dewiki", "--json"))["links"]
+    matches = facts(links("ls", "*.org", "--wiki", "dewiki", "--json"))["links"]
 
     assert (code, err) == (ExitCode.SOME_FAILED, "Line 4 is not a page ID, prefix and title separated by tabs.\n")
     assert out == '{"page_id": 7, "url": "https://dx.doi.org/10.1000/a_b"}\n'
-    assert [link["url"] for link in found] == ["https://dx.doi.org/10.1000/a_b", "http://far.org/"]
+    assert [link["url"] for link in matches] == ["https://dx.doi.org/10.1000/a_b", "http://far.org/"]

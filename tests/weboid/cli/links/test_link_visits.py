@@ -50,7 +50,7 @@ def html(title: str, text: str) -> tuple[int, dict[str, str], bytes]:
 
 
 def watched(collection: Path, addresses: Iterable[str]) -> None:
-    """A registry in which these links have failed as often as it takes, and wait for the browser."""
+    """Add links to the registry that have failed as often as it takes to wait for the browser."""
     # Checks have whole seconds: a capture of the same second would count as a visit after the failure.
     begun = int(CLOCK.now().timestamp())
     wait_until(lambda: int(CLOCK.now().timestamp()) > begun)
@@ -75,13 +75,13 @@ def watched(collection: Path, addresses: Iterable[str]) -> None:
 
 
 def failure_of(number: int) -> dict[str, int | str]:
-    """A failure that was seen just now."""
+    """Return the row of a failure that was observed just now."""
     now = int(CLOCK.now().timestamp())
     return {"url_id": number, "moment": now, "how": 2, "code": 18, "verdict": "gone"}
 
 
 def states(collection: Path) -> dict[str, LinkState]:
-    """By host and path."""
+    """Return the states of the links by host and path."""
     with closing(open_registry(Layout(collection))) as store, store.reading() as rows:
         query = select(hosts.c.name, urls.c.path, urls.c.state).join_from(urls, hosts, hosts.c.id == urls.c.host_id)
         return {row.name + row.path: LinkState(row.state) for row in rows.execute(query)}
@@ -109,7 +109,7 @@ class ConfirmedLinks:
 
 @pytest.fixture(scope="module")
 def confirmed(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConfirmedLinks]:
-    """Two runs of the browser: pages as they were cited, and what became of them."""
+    """Archive pages as they were cited, change the site, and confirm their links with the browser."""
     folder = tmp_path_factory.mktemp("confirmed")
     cited = {url.removeprefix("http://"): html("Cape", ARTICLE) for url in (FINE, SOLD, OTHER_TEXT)}
     with LinkedSite({**cited, "gone.example.net/b": page(), "uncited.example.net/a": page()}) as site:
@@ -158,7 +158,7 @@ def test_a_link_is_visited_as_its_page_spells_it(confirmed: ConfirmedLinks) -> N
 
     assert SPELLED in confirmed.listed.out.split()
     assert after[SPELLED_KEY] == "alive", confirmed.ran
-    assert confirmed.site.asked["fine.example.net/a?q=-"] == 0
+    assert confirmed.site.requests["fine.example.net/a?q=-"] == 0
 
 
 def test_a_dead_host_is_confirmed_by_one_visit(confirmed: ConfirmedLinks) -> None:
@@ -210,7 +210,7 @@ def test_what_is_captured_anyway_is_held_against_its_first_copy(confirmed: Confi
 
 @pytest.fixture
 def idle(web: TestWeb, tmp_path: Path) -> Iterator[WeboidRunner]:
-    """The command in a collection that nobody has visited a page for."""
+    """Yield a runner on a collection without any visited page."""
     with LinkedSite({"fine.example.net/a": html("Cape", ARTICLE), "gone.example.net/b": page()}) as site:
         weboid = weboid_for(site, web, tmp_path)
         weboid.collection.mkdir()
@@ -268,7 +268,7 @@ def test_visits_are_left_to_another_process(idle: WeboidRunner) -> None:
         frontier.add([NewItem("http://away.example.net/cited")], now=now)
         frontier.back_off(HostBackOff("away.example.net", "connect: refused", down=True), now=now)
     watched(idle.collection, [FINE, GONE, *dead])
-    asked = idle.call("links", "confirm", "--hand-over", *profile)
+    confirmation = idle.call("links", "confirm", "--hand-over", *profile)
     with idle.start("archive", "--stay", "--json", *profile) as crew:
         lines = iter(crew.stdout or ())
         visited: set[str] = set()
@@ -282,7 +282,7 @@ def test_visits_are_left_to_another_process(idle: WeboidRunner) -> None:
             pass
         code = crew.wait(120)
 
-    assert asked.code == booked.code == 0, (asked, booked)
+    assert confirmation.code == booked.code == 0, (confirmation, booked)
     state = states(idle.collection)
     assert state.pop("fine.example.net/a") is LinkState.ALIVE
     assert set(state.values()) == {LinkState.DEAD}

@@ -28,7 +28,7 @@ PAGES = (
 
 @pytest.fixture
 def links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Links:
-    """Runs `weboid links` or `weboid wiki` on a collection, as `main` does: exit code, stdout and stderr."""
+    """Return a function that runs `weboid links` or `weboid wiki` as `main` does: exit code, stdout and stderr."""
     Layout(tmp_path).marker.write_text(f"version = {COLLECTION_VERSION}\n")
 
     def run(*arguments: str, given: bytes = b"") -> tuple[int, str, str]:
@@ -38,16 +38,16 @@ def links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
         with pytest.raises(SystemExit) as ended:
             main()
-        told = capsys.readouterr()
+        output = capsys.readouterr()
         assert isinstance(ended.value.code, int)
-        return ended.value.code, told.out, told.err
+        return ended.value.code, output.out, output.err
 
     return run
 
 
 @pytest.fixture
 def filled(links: Links) -> Links:
-    """The same, on a registry with two pages."""
+    """Return the same function on a registry with two pages."""
     assert links("import", "-", "--json", given=PAGES.encode())[0] == ExitCode.OK
     return links
 
@@ -72,18 +72,18 @@ def test_import_names_bad_lines_and_writes_the_rest(links: Links, tmp_path: Path
 
 def test_import_says_what_it_would_write(links: Links) -> None:
     """And writes nothing."""
-    found = _objects(links("import", "-", "--dry-run", "--json", given=PAGES.encode()))[0]
+    summary = _objects(links("import", "-", "--dry-run", "--json", given=PAGES.encode()))[0]
 
-    assert (found["pages"], found["links"], found["dry_run"]) == (2, 3, True)
+    assert (summary["pages"], summary["links"], summary["dry_run"]) == (2, 3, True)
     assert _objects(links("ls", "--json")) == [{"after": None}]
 
 
 def test_import_takes_a_dump_of_mediawiki(links: Links) -> None:
     """Its tables of links know neither wiki nor title."""
     dump = b"el_id\tel_from\tel_to_domain_index\tel_to_path\n1\t7\thttps://net.a.\t/1\n"
-    found = _objects(links("import", "-", "--wiki", "dewiki", "--json", given=dump))[0]
+    summary = _objects(links("import", "-", "--wiki", "dewiki", "--json", given=dump))[0]
 
-    assert found["wikis"] == ["dewiki@WMF"]
+    assert summary["wikis"] == ["dewiki@WMF"]
     assert _objects(links("ls", "--json"))[0]["url"] == "https://a.net/1"
 
 
@@ -103,8 +103,8 @@ def test_a_page_is_added_with_its_links(filled: Links) -> None:
     assert "Foo bar has 3 links that are watched." in out
     assert "http://http://x/: invalid, doubled-scheme" in out
     assert filled("add-page", "dewiki", "New", "https://c.net/")[0] == ExitCode.INPUT
-    found = _objects(filled("add-page", "dewiki", "New", "--id", "11", "--json", given=b"https://d.net/\n"))
-    assert found[0]["links"] == [{"url": "https://d.net/", "sort": "watched", "note": ""}]
+    documents = _objects(filled("add-page", "dewiki", "New", "--id", "11", "--json", given=b"https://d.net/\n"))
+    assert documents[0]["links"] == [{"url": "https://d.net/", "sort": "watched", "note": ""}]
     assert filled("add-page", "dewiki", "New", "https://e.net/")[0] == ExitCode.OK
     pages = _objects(filled("show", "https://d.net/", "--json"))[0]["pages"]
     assert [page["gone"] is not None for page in pages] == [True]
@@ -153,9 +153,9 @@ def test_show_tells_of_links_that_are_not_watched(filled: Links, tmp_path: Path)
         put_pages(rows, 1, [PutPage(PageName(77, "Linking"), links)], day=3_000)
 
     assert "a wiki of the farm has no such page" in filled("show", lost)[1]
-    (told,) = _objects(filled("show", lost, "--json"))
-    assert (told["is_watched"], told["reason"]) == (False, "missing-target")
-    assert [page["title"] for page in told["pages"]] == ["Linking"]
+    (link,) = _objects(filled("show", lost, "--json"))
+    assert (link["is_watched"], link["reason"]) == (False, "missing-target")
+    assert [page["title"] for page in link["pages"]] == ["Linking"]
     assert "no valid address (port)" in filled("show", bad)[1]
 
 

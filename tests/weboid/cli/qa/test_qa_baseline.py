@@ -28,7 +28,7 @@ def html(title: str, body: str) -> Answer:
 
 @pytest.fixture
 def site() -> Iterator[LinkedSite]:
-    """A page of words, and one that is mostly a picture."""
+    """Serve a page of text, and one that is mostly a picture."""
     image = '<img src="/picture.png" width=640 height=640>'
     png = {"one.example.net/picture.png": file(drawn(size=640), "image/png")}
     pages = {"words.example.net/a": html("Cape", f"<p>{ARTICLE}</p>"), "one.example.net/a": html("Chart", image)}
@@ -38,7 +38,7 @@ def site() -> Iterator[LinkedSite]:
 
 @pytest.fixture
 def weboid(site: LinkedSite, web: TestWeb, tmp_path: Path) -> WeboidRunner:
-    """A collection of these pages."""
+    """Archive these pages and return the runner."""
     weboid = weboid_for(site, web, tmp_path, visit={"full_page": True})
     ran = weboid.archive(*(f"http://{key}" for key in site.answers if key.endswith("/a")))
     assert ran.code == 0, ran
@@ -46,7 +46,7 @@ def weboid(site: LinkedSite, web: TestWeb, tmp_path: Path) -> WeboidRunner:
 
 
 def broken_playback(folder: Path) -> Path:
-    """Our packages with a sanitiser that loses every image: what a careless change does."""
+    """Copy our packages with a sanitiser that loses every image, as a careless change would; return the folder."""
     for name in ("core", "playback"):
         shutil.copytree(ROOT / name, folder / name)
     lists = folder / "playback" / "replay" / "sanitizer" / "allowlist.toml"

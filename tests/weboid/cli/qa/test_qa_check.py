@@ -39,13 +39,13 @@ pytestmark = [pytest.mark.browser, pytest.mark.playback, pytest.mark.slow]
 
 @pytest.fixture
 def made(collection: CollectionBuilder) -> CollectionBuilder:  # noqa: F811 a fixture
-    """A collection that commands take for one."""
+    """Mark the folder as a collection, so that commands accept it."""
     collection.layout.marker.write_text("version = 1\n")
     return collection
 
 
 def run(made: CollectionBuilder, *arguments: str) -> tuple[Result, list[dict[str, Any]]]:
-    """`weboid qa --json …`: how it ended, and its lines."""
+    """Run `weboid qa --json …` and return the result and its JSON lines."""
     options = ("--collection", str(made.layout.root), "--json")
     ran = CliRunner().invoke(qa, [*arguments, *options], standalone_mode=False)
     if ran.exception is not None:
@@ -54,7 +54,7 @@ def run(made: CollectionBuilder, *arguments: str) -> tuple[Result, list[dict[str
 
 
 def lettered_page(made: CollectionBuilder, url: str) -> str:
-    """Boxes where a typeface draws boxes: letters in their place would not be good."""
+    """Add a page whose typeface draws boxes: letters in their place would not be good."""
     made.response(f"{url}boxes.ttf", typeface(url), mime="font/ttf")
     rule = f"@font-face{{font-family:B;src:url({url}boxes.ttf)}}"
     style = f"<style>{rule} p{{margin:0;font:100px/100px B;color:#008000}}</style>"
@@ -98,7 +98,7 @@ def test_a_copy_that_lost_its_look_is_broken_and_the_others_are_not(made: Collec
 
 
 def checked(lines: list[dict[str, Any]]) -> dict[str, str]:
-    """The verdicts by URL."""
+    """Return the verdicts by URL."""
     return {each["url"]: each["verdict"] for each in lines if each["event"] == "check"}
 
 

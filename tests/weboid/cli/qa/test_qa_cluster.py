@@ -32,14 +32,14 @@ CLOCK = SystemClock()
 
 @pytest.fixture
 def weboid(web: TestWeb, tmp_path: Path) -> Iterator[WeboidRunner]:
-    """The command, with a site of one page that it reaches."""
+    """Serve a site of one page and yield a runner that reaches it."""
     with LinkedSite(answers_of(PLACE)) as site:
         yield weboid_for(site, web, tmp_path)
 
 
 @pytest.fixture
 def redis(tmp_path: Path) -> Iterator[RedisServer]:
-    """A Redis for frontier and dedup index."""
+    """Start a Redis for frontier and dedup index."""
     server = RedisServer(tmp_path / "redis", persistent=True)
     yield server
     server.stop()
@@ -47,7 +47,7 @@ def redis(tmp_path: Path) -> Iterator[RedisServer]:
 
 @pytest.fixture
 def start(weboid: WeboidRunner, redis: RedisServer) -> Iterator[Callable[..., StartedCommand]]:
-    """Starts a command that stays; what a failed test leaves is ended."""
+    """Yield a function that starts a long-running command; what a failed test leaves running is killed."""
     (weboid.folder / "secret").write_text(SECRET)
     begun: list[StartedCommand] = []
 
@@ -63,13 +63,13 @@ def start(weboid: WeboidRunner, redis: RedisServer) -> Iterator[Callable[..., St
 
 
 def checks(weboid: WeboidRunner) -> list[CheckedPage]:
-    """What is known of the page's captures, the oldest first."""
+    """Return the checks of the page's captures, the oldest first."""
     with closing(open_registry(Layout(weboid.collection))) as store, store.reading() as rows:
         return find_checks_of_urls(rows, [URL])[::-1]
 
 
 def written(weboid: WeboidRunner) -> int:
-    """How many records of checks the WARCs hold, those that are being written included."""
+    """Return the number of check records in the closed WARCs."""
     return sum(b'"comparison"' in payload for _, _, _, payload in records(weboid.collection))
 
 

@@ -23,7 +23,7 @@ def html(title: str, text: str, *links: str) -> Answer:
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[LinkedSite]:
-    """Hosts whose pages are as they were cited."""
+    """Serve hosts whose pages are as they were cited."""
     cited = html("Cape", ARTICLE, "/map", "/keepers")
     hosts = ("fine", "little", "other", "sold", "gone", "once", "live")
     with LinkedSite({f"{name}.example.net/a": cited for name in hosts}) as running:
@@ -32,7 +32,7 @@ def site() -> Iterator[LinkedSite]:
 
 @pytest.fixture(scope="module")
 def twice(site: LinkedSite, web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> WeboidRunner:
-    """A collection in which all but two pages were captured again, after something had happened."""
+    """Archive all pages, change the site, and archive all but two again."""
     folder = tmp_path_factory.mktemp("twice")
     weboid = weboid_for(site, web, folder, visit={"full_page": True})
     urls = [f"http://{key}" for key in site.answers]
@@ -92,7 +92,7 @@ def test_a_capture_is_held_against_the_page_of_now(twice: WeboidRunner, site: Li
     """The page is captured once more, and the capture stays; moments choose among captures."""
     site.answers["live.example.net/a"] = html("Slot gacor", GAMBLING)
     url, profile = "http://live.example.net/a", ("--profile", str(twice.profile))
-    before = site.asked["live.example.net/a"]
+    before = site.requests["live.example.net/a"]
 
     live = twice.run("qa", "compare", url, "--live", "--json", *profile)
     assert live.code == 0, live
@@ -105,7 +105,7 @@ def test_a_capture_is_held_against_the_page_of_now(twice: WeboidRunner, site: Li
     gone = twice.run("qa", "compare", url, "--live", "--json", *profile)
 
     assert (live.code, facts["drift"]) == (ExitCode.OK, "another owner"), live
-    assert site.asked["live.example.net/a"] == before + 2  # both live looks asked the site
+    assert site.requests["live.example.net/a"] == before + 2  # both live looks asked the site
     assert facts["owner_signs"]
     assert [each["now"]["page_id"] for each in back.events] == [facts["now"]["page_id"]], back
     assert (both.code, bad.code) == (ExitCode.INPUT, ExitCode.INPUT), (both, bad)

@@ -18,7 +18,7 @@ PAGE = page(1, 500)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Pictures: a page, the same under a banner, and another."""
+    """Write three pictures: a page, the same under a banner, and another page."""
     made = tmp_path_factory.mktemp("pictures")
     (made / "seen.png").write_bytes(packed(PAGE))
     (made / "banner.webp").write_bytes(packed(banner(PAGE), "WEBP", quality=90))

@@ -59,6 +59,6 @@ def test_a_run_that_stays_captures_a_members_page_again_as_a_member(
 
     assert (repaired["url"], repaired["page_id"]) == (URL, checked["page_id"])
     assert repaired["state"] == "done-better", repaired
-    visits = [headers for host, path, headers in members.asked if path == "/private"]
+    visits = [headers for host, path, headers in members.requests if path == "/private"]
     assert len(visits) == 2
     assert all(SECRET in headers.get("Cookie", "") for headers in visits)

@@ -39,7 +39,7 @@ CLOCK = SystemClock()
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[LinkedSite]:
-    """Pages on four hosts."""
+    """Serve pages on four hosts."""
     with LinkedSite(answers_of(*PLACES)) as served:
         yield served
 
@@ -55,7 +55,7 @@ class RepairedCollection:
 
 @pytest.fixture(scope="module")
 def repaired(site: LinkedSite, web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> RepairedCollection:
-    """All but one page archived, three of them damaged, of which two are gone; and all checked."""
+    """Archive all pages but one, damage three, make two of those unavailable, then check and repair all."""
     weboid = weboid_for(
         *(site, web, tmp_path_factory.mktemp("repaired")), visit={"full_page": True}, frontier={"attempts": 1}
     )
@@ -72,18 +72,18 @@ def repaired(site: LinkedSite, web: TestWeb, tmp_path_factory: pytest.TempPathFa
 
 
 def qa(weboid: WeboidRunner, *arguments: str) -> CommandResult:
-    """`weboid qa --json …`."""
+    """Run `weboid qa --json …` with the profile."""
     return weboid.run("qa", *arguments, "--json", "--profile", str(weboid.profile))
 
 
 def checks(weboid: WeboidRunner, url: str) -> list[CheckedPage]:
-    """What is known of the URL's captures, the oldest first."""
+    """Return the checks of the URL's captures, the oldest first."""
     with closing(open_registry(Layout(weboid.collection))) as store, store.reading() as rows:
         return find_checks_of_urls(rows, [url])[::-1]
 
 
 def offered(weboid: WeboidRunner, url: str, **when: Any) -> CapturedPage:
-    """The capture that readers are offered."""
+    """Return the capture that readers are offered."""
     with closing(open_database(Layout(weboid.collection), "")) as database:
         page = PageStore(database).nearest(url, when.get("at"))
     assert page is not None
@@ -91,12 +91,12 @@ def offered(weboid: WeboidRunner, url: str, **when: Any) -> CapturedPage:
 
 
 def state_of(ran: CommandResult) -> dict[str, str]:
-    """How repairs ended, by URL."""
+    """Return the final states of repairs by URL."""
     return {each["url"]: each["state"] for each in ran.events if each["event"] == "repaired"}
 
 
 def mark_broken(weboid: WeboidRunner, url: str) -> None:
-    """A person says that the copy is broken."""
+    """Record a person's verdict that the copy is broken."""
     (page,) = checks(weboid, url)
     store = open_registry(Layout(weboid.collection))
     with closing(store), store.writing() as rows:
@@ -122,11 +122,11 @@ def test_what_failed_is_captured_again_and_the_better_capture_is_offered(
     assert old.is_recorded
     assert new.is_recorded
 
-    visits = dict(site.asked)
+    visits = dict(site.requests)
     again = weboid.call("qa", "repair", "--json", "--profile", str(weboid.profile))
 
     assert (again.code, again.summary["repaired"]) == (0, {})
-    assert dict(site.asked) == visits
+    assert dict(site.requests) == visits
     at = before[BACK].captured_at
     assert offered(weboid, BACK, at=at).page_id == before[BACK].page_id
     with running_replay(weboid.collection) as replay:
@@ -165,7 +165,7 @@ def test_pages_that_wait_in_the_frontier_are_not_begun_by_a_repair(
     begun = qa(weboid, "repair")
 
     assert state_of(begun) == {}
-    assert site.asked["f.example/other"] == 0
+    assert site.requests["f.example/other"] == 0
     assert checks(weboid, WAITS)[0].repair is RepairState.BEGUN
     assert (begun.summary["left"], begun.summary["why_left"]) == (1, "others")
 
@@ -178,7 +178,7 @@ def test_pages_that_wait_in_the_frontier_are_not_begun_by_a_repair(
 
 def _kill_when_visited(weboid: WeboidRunner, site: LinkedSite) -> None:
     """Begin a repair, and kill it and all its children while the site is being asked."""
-    before = site.asked["e.example/judged"]
+    before = site.requests["e.example/judged"]
     process = weboid.start("qa", "repair", "--profile", str(weboid.profile))
     try:
         site.wait_until_asked("e.example/judged", before + 1)

@@ -31,7 +31,7 @@ SITE = "https://quality.example"
 
 @pytest.fixture
 def quality(tmp_path: Path) -> Iterator[QualityBuilder]:
-    """A collection with three checked pages."""
+    """Yield a collection with three checked pages."""
     with open_quality_builder(tmp_path) as it:
         it.builder.layout.marker.write_text(f"version = {COLLECTION_VERSION}\n")
         it.check(f"{SITE}/good", QaVerdict.GOOD, 0.99)
@@ -43,22 +43,22 @@ def quality(tmp_path: Path) -> Iterator[QualityBuilder]:
 
 @pytest.fixture
 def qa(quality: QualityBuilder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Qa:
-    """Runs `weboid qa`: exit code, stdout and stderr."""
+    """Return a function that runs `weboid qa`: exit code, stdout and stderr."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
         root = str(quality.builder.layout.root)
         monkeypatch.setattr(sys, "argv", ["weboid", "qa", *arguments, "--collection", root])
         with pytest.raises(SystemExit) as ended:
             main()
-        told = capsys.readouterr()
+        output = capsys.readouterr()
         assert isinstance(ended.value.code, int)
-        return ended.value.code, told.out, told.err
+        return ended.value.code, output.out, output.err
 
     return run
 
 
 def marks_file(root: Path, *marks: dict[str, Any], **facts: Any) -> Path:
-    """A file as a report makes it."""
+    """Write a file of marks as a report does and return its path."""
     path = root / "marks.json"
     path.write_text(json.dumps({"weboid_marks": 1, "by": "Ada", "marks": marks, **facts}))
     return path
@@ -87,13 +87,13 @@ def test_ls_lists_the_worst_first(qa: Qa) -> None:
 def test_report_writes_one_file(qa: Qa, tmp_path: Path) -> None:
     """With the pictures of the worst; written whole or not at all; narrowed, in a language."""
     out = tmp_path / "report.html"
-    code, said, _ = qa("report", "--out", str(out))
+    code, output, _ = qa("report", "--out", str(out))
     text = out.read_text()
     fewer = tmp_path / "fewer.html"
     qa("report", "--out", str(fewer), "--limit-pictures", "0", "--verdict", "broken", "--language", "de")
 
     assert code == ExitCode.OK
-    assert "3 results" in said
+    assert "3 results" in output
     assert 'id="p0-seen"' in text
     assert f"{SITE}/good" in text
     assert 'id="p0-' not in fewer.read_text()
@@ -117,9 +117,9 @@ def test_report_leaves_out_what_was_taken_down(
     with closing(open_decisions(quality.builder.layout)) as store:
         takedowns.add_takedowns(store, [takedown])
     out = tmp_path / "report.html"
-    said = qa("report", "--out", str(out))[1]
+    output = qa("report", "--out", str(out))[1]
 
-    assert "2 results" in said
+    assert "2 results" in output
     assert "/bad" not in out.read_text()
     assert 'id="p0-' not in out.read_text()
     assert f"{SITE}/bad" in qa("ls")[1]
@@ -134,9 +134,9 @@ def test_marks_count_as_if_given_on_the_front(qa: Qa, quality: QualityBuilder, t
         {"page_id": good, "level": "images", "verdict": "good", "recrawl": False, "note": "Fine."},
         {"page_id": again, "level": "images", "verdict": None, "recrawl": True, "note": ""},
     )
-    code, said, _ = qa("marks", str(path))
+    code, output, _ = qa("marks", str(path))
 
-    assert (code, said.strip()) == (ExitCode.OK, "good 1, recrawl 1")
+    assert (code, output.strip()) == (ExitCode.OK, "good 1, recrawl 1")
     assert quality.row(good).review is QaVerdict.GOOD
     assert (quality.row(good).reviewed_by, quality.row(good).note) == ("Ada", "Fine.")
     assert quality.row(again).review is QaVerdict.UNCHECKED
@@ -149,9 +149,9 @@ def test_marks_count_as_if_given_on_the_front(qa: Qa, quality: QualityBuilder, t
 def test_marks_of_unknown_captures_are_told(qa: Qa, tmp_path: Path) -> None:
     """The others are taken; the exit code says that some failed."""
     mark = {"page_id": "feedbeef", "level": "images", "verdict": "good", "recrawl": True}
-    code, said, _ = qa("marks", str(marks_file(tmp_path, mark)))
+    code, output, _ = qa("marks", str(marks_file(tmp_path, mark)))
 
-    assert (code, said.strip()) == (ExitCode.SOME_FAILED, "unknown 2")
+    assert (code, output.strip()) == (ExitCode.SOME_FAILED, "unknown 2")
 
 
 @pytest.mark.parametrize(
@@ -170,8 +170,8 @@ def test_what_is_no_file_of_marks_changes_nothing(text: str, qa: Qa, quality: Qu
     page_id = quality.check(f"{SITE}/one", page_class=PageClass.OK, at=NOW)
     path = tmp_path / "marks.json"
     path.write_text(text, encoding="latin-1")
-    code, _, said = qa("marks", str(path))
+    code, _, message = qa("marks", str(path))
 
     assert code == ExitCode.INPUT
-    assert said.startswith("weboid: ")
+    assert message.startswith("weboid: ")
     assert quality.row(page_id).review is QaVerdict.UNCHECKED

@@ -44,8 +44,8 @@ def test_one_machine_does_all_that_links_need() -> None:
     """Archives elsewhere are asked only where the profile names some; readers are served on request."""
     assert set(named(watch_children(HOME, LinksSettings()))) == ALWAYS
     served = replace(HOME, serve=("127.0.0.1", 8080))
-    asked = LinksSettings(archives=("wayback",), mirror="failed")
-    assert set(named(watch_children(served, asked))) == ALWAYS | {"verify", "mirror", "serve"}
+    settings = LinksSettings(archives=("wayback",), mirror="failed")
+    assert set(named(watch_children(served, settings))) == ALWAYS | {"verify", "mirror", "serve"}
     watched = named(watch_children(replace(HOME, console="127.0.0.1:8090", as_json=True), LinksSettings()))
     assert "--json" not in watched["console"].command
     beside = replace(HOME, console="127.0.0.1:8090", console_origin="https://c.example", front="https://a.example")
@@ -75,15 +75,15 @@ def test_each_part_is_a_command_that_knows_its_options(as_json: bool) -> None:
     )
     for part in watch_children(home, LinksSettings(archives=("wayback",), mirror="always")):
         words = list(part.command[3:])
-        told = CliRunner().invoke(weboid, [*words, "--help"])
-        assert told.exit_code == 0, told.output
+        result = CliRunner().invoke(weboid, [*words, "--help"])
+        assert result.exit_code == 0, result.output
         given = {each.partition("=")[0] for each in words if each.startswith("--")}
-        assert all(option in told.output for option in given), (part, told.output)
+        assert all(option in result.output for option in given), (part, result.output)
 
 
 @pytest.mark.parametrize(("qa", "words"), [(None, ""), (True, "--qa"), (False, "--no-qa")])
 def test_who_archives_is_told_whether_to_look_at_copies(qa: bool | None, words: str) -> None:
-    """Where nothing is said, the profile decides."""
+    """Without the option the profile decides."""
     command = named(watch_children(replace(HOME, qa=qa), LinksSettings()))["archive"].command
     assert [each for each in command if each.endswith("qa")] == ([words] if words else [])
 
@@ -152,7 +152,7 @@ def test_options_of_the_front_are_passed_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "reason"),
     [
         (["--links-internal", "192.0.2.7"], "--listen"),
         (["--replay-port", "8081"], "--listen"),
@@ -161,11 +161,11 @@ def test_options_of_the_front_are_passed_on() -> None:
         (["--listen", "127.0.0.1:0", "--origin", "https://a.example"], "--replay-origin"),
     ],
 )
-def test_options_of_the_front_must_make_sense(words: list[str], told: str, tmp_path: Path) -> None:
-    """What is not a network or origin is refused at once, and so is any where nobody is served."""
+def test_options_of_the_front_must_make_sense(words: list[str], reason: str, tmp_path: Path) -> None:
+    """Invalid networks are refused at once, and so are options without those that they require."""
     ran = CliRunner().invoke(weboid, ["wiki", "watch", *words, "--collection", str(tmp_path)])
     assert isinstance(ran.exception, InputError) or ran.exit_code == 2
-    assert told in f"{ran.exception} {ran.stderr}"
+    assert reason in f"{ran.exception} {ran.stderr}"
 
 
 @pytest.mark.parametrize("other", ["--once", "--feed-only"])
@@ -181,7 +181,7 @@ SECRET = "0123456789abcdef0123456789abcdef"
 
 
 @pytest.mark.parametrize(
-    ("files", "told"),
+    ("files", "reason"),
     [
         ({"open": (SECRET, 0o644)}, "chmod 600"),
         ({"short": ("short", 0o600)}, "openssl"),
@@ -189,7 +189,7 @@ SECRET = "0123456789abcdef0123456789abcdef"
         ({"one@x=a": (SECRET, 0o600), "one@x=b": (SECRET * 2, 0o600)}, "twice"),
     ],
 )
-def test_secrets_of_the_webhook_must_make_sense(files: dict[str, tuple[str, int]], told: str, tmp_path: Path) -> None:
+def test_secrets_of_the_webhook_must_make_sense(files: dict[str, tuple[str, int]], reason: str, tmp_path: Path) -> None:
     """Each file is its owner's alone, and each wiki has one secret of its own."""
     words = []
     for given, (text, mode) in files.items():
@@ -201,7 +201,7 @@ def test_secrets_of_the_webhook_must_make_sense(files: dict[str, tuple[str, int]
     line = ["wiki", "watch", "--webhook", "127.0.0.1:0", *words, "--collection", str(tmp_path / "c")]
     ran = CliRunner().invoke(weboid, line)
     assert isinstance(ran.exception, InputError | ConfigError)
-    assert told in str(ran.exception)
+    assert reason in str(ran.exception)
 
 
 def test_a_secret_for_no_wiki_in_particular_is_refused_where_several_are_watched(tmp_path: Path) -> None:

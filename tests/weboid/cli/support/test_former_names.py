@@ -15,8 +15,8 @@ def call(*arguments: str) -> Result:
     return CliRunner().invoke(weboid, arguments)
 
 
-def found(words: list[str]) -> click.Command:
-    """The command that the words name; the first word after it that is none ends them."""
+def command_of(words: list[str]) -> click.Command:
+    """Return the command that the words name, up to the first word that is no command."""
     command: click.Command = weboid
     for word in words:
         if not isinstance(command, click.Group):
@@ -33,7 +33,7 @@ def test_a_former_name_leads_to_a_command_of_today(former: str) -> None:
     """And is none itself, so that no name means two things."""
     words = FORMER_NAMES[former].split()
 
-    assert found(words) is not weboid
+    assert command_of(words) is not weboid
     assert with_current_name(words) == words
 
 
@@ -150,17 +150,17 @@ def test_shells_complete_commands(shell: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(
-    ("words", "found"),
+    ("words", "completions"),
     [("archive --profile mob", "plain,mobile"), ("archive --list u", "file,u"), ("crawl --scope do", "plain,domain")],
 )
-def test_shells_complete_values(words: str, found: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shells_complete_values(words: str, completions: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Presets, files and fixed values."""
     monkeypatch.setenv("COMP_WORDS", f"weboid {words}")
     monkeypatch.setenv("COMP_CWORD", "3")
 
     ran = CliRunner().invoke(weboid, prog_name="weboid", env={"_WEBOID_COMPLETE": "bash_complete"})
 
-    assert ran.output == f"{found}\n"
+    assert ran.output == f"{completions}\n"
 
 
 def test_a_former_option_hides_no_option_of_its_command() -> None:
@@ -172,7 +172,7 @@ def test_a_former_option_hides_no_option_of_its_command() -> None:
         ambiguous.extend((path, name) for name in set(names) if names.count(name) > 1)
         if isinstance(command, click.Group):
             for name in command.list_commands(click.Context(command)):
-                walk(found([*path.split(), name]), f"{path} {name}")
+                walk(command_of([*path.split(), name]), f"{path} {name}")
 
     walk(weboid, "")
 

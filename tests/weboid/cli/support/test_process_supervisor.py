@@ -23,14 +23,14 @@ class ReportListener:
     """Hears what is reported, and stops the household when it has heard enough."""
 
     def __init__(self, enough: int) -> None:
-        self.heard: list[ProcessOutput | ProcessExit] = []
+        self.events: list[ProcessOutput | ProcessExit] = []
         self.stopping = asyncio.Event()
         self._enough = enough
 
     def __call__(self, event: ProcessOutput | ProcessExit) -> None:
-        """Hear it."""
-        self.heard.append(event)
-        if len(self.heard) >= self._enough:
+        """Record the event; stop after enough of them."""
+        self.events.append(event)
+        if len(self.events) >= self._enough:
             self.stopping.set()
 
 
@@ -39,7 +39,7 @@ async def test_what_parts_say_is_passed_on_with_their_names() -> None:
     ear = ReportListener(2)
     text = "import sys\nprint('one', file=sys.stderr)\n" + STAYS
     await ProcessSupervisor([ManagedProcess("a", python(text))], clock=SystemClock(), report=ear).run(ear.stopping)
-    assert ear.heard == [ProcessOutput("a", "one"), ProcessOutput("a", "here")]
+    assert ear.events == [ProcessOutput("a", "one"), ProcessOutput("a", "here")]
 
 
 @pytest.mark.slow
@@ -48,10 +48,10 @@ async def test_a_part_that_dies_is_started_again() -> None:
     ear = ReportListener(4)
     parts = [ManagedProcess("ends", python("raise SystemExit(3)")), ManagedProcess("stays", python(STAYS))]
     await ProcessSupervisor(parts, clock=SystemClock(), report=ear).run(ear.stopping)
-    ends = [event for event in ear.heard if isinstance(event, ProcessExit)]
+    ends = [event for event in ear.events if isinstance(event, ProcessExit)]
     assert [(each.part, each.code) for each in ends[:2]] == [("ends", 3), ("ends", 3)]
     assert ends[0].again_s < ends[1].again_s
-    assert ear.heard.count(ProcessOutput("stays", "here")) == 1
+    assert ear.events.count(ProcessOutput("stays", "here")) == 1
 
 
 @pytest.mark.slow
@@ -61,7 +61,7 @@ async def test_a_part_that_is_held_is_not_started_again() -> None:
     part = ManagedProcess("a", python("print('here')"), is_held=lambda: answers.pop(0))
     await ProcessSupervisor([part], clock=SystemClock(), report=ear).run(ear.stopping)
 
-    assert [type(event) for event in ear.heard] == [ProcessOutput, ProcessExit, ProcessOutput]
+    assert [type(event) for event in ear.events] == [ProcessOutput, ProcessExit, ProcessOutput]
     assert answers == []
 
 
@@ -70,7 +70,7 @@ async def test_a_part_that_comes_again_is_not_told_of_when_it_did_well() -> None
     ear = ReportListener(2)
     part = ManagedProcess("daily", python("print('done')"), every_s=0.01)
     await ProcessSupervisor([part], clock=SystemClock(), report=ear).run(ear.stopping)
-    assert ear.heard == [ProcessOutput("daily", "done")] * 2
+    assert ear.events == [ProcessOutput("daily", "done")] * 2
 
 
 async def test_nobody_is_left_behind() -> None:
@@ -83,7 +83,7 @@ async def test_nobody_is_left_behind() -> None:
     parts = [ManagedProcess("deaf", python(deaf)), ManagedProcess("mild", python(mild))]
     task = asyncio.create_task(ProcessSupervisor(parts, clock=SystemClock(), report=ear).run(ear.stopping))
     await ear.stopping.wait()
-    pids = [int(event.line) for event in ear.heard if isinstance(event, ProcessOutput)]
+    pids = [int(event.line) for event in ear.events if isinstance(event, ProcessOutput)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("weboid.cli.support.child_commands.LONGEST_PAUSE_S", 0.5)
         task.cancel()

@@ -25,7 +25,7 @@ def test_copies_of_a_shared_frontiers_pages_are_looked_at_elsewhere() -> None:
     [(False, None, False), (False, True, True), (True, None, True), (True, False, False)],
 )
 def test_an_option_goes_before_the_profile(*, profile: bool, option: bool | None, is_there: bool) -> None:
-    """Where nothing is said, copies are not looked at."""
+    """Without an option and a setting, copies are not checked."""
     settings = Settings(quality=QualitySettings(check=profile))
 
     assert (background_checks(settings, qa=option) is not None) is is_there

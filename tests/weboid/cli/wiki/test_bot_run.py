@@ -45,39 +45,39 @@ class BotSetup:
 
     @cached_property
     def front(self) -> str:
-        """The origin of its front, which the first use starts."""
+        """Return the origin of its front, which the first use starts."""
         return self.running.enter_context(serving(self.builder)).front.rstrip("/")
 
     def capture(self, url: str, **facts: Any) -> str:
-        """Capture a page as it was when it was cited; the address of its copy."""
+        """Capture a page as it was when it was cited and return the address of its copy."""
         at = datetime(2025, 3, 10, 12, tzinfo=UTC)
         self.builder.page(url, "<p>As it was cited.</p>", at=at, **facts)
         return f"{self.front}/page/{STAMP}/{url}"
 
     def switch_on(self, front: str = "") -> str:
-        """Switch the bot on; what is said."""
+        """Switch the bot on and return the output."""
         account = ("--account", self.harness.login, "--password-file", str(self.password))
         return self.run("on", *account, "--front", front or self.front)
 
     def run(self, *arguments: str, code: int = 0) -> str:
-        """What a command of `weboid wiki bot` prints."""
+        """Run `weboid wiki bot …`, assert its exit code and return its output."""
         whole = ["wiki", "bot", *arguments, "--collection", str(self.collection)]
         done = CliRunner().invoke(weboid, whole, standalone_mode=False)
-        said = done.output
+        output = done.output
         ended = done.return_value if done.exception is None else done.exit_code
         if isinstance(done.exception, WeboidError):
-            said, ended = f"{said}{done.exception}", exit_code_for(done.exception)
-        assert ended == code, said + repr(done.exception)
-        return said
+            output, ended = f"{output}{done.exception}", exit_code_for(done.exception)
+        assert ended == code, output + repr(done.exception)
+        return output
 
-    def told(self, *arguments: str, code: int = 0) -> list[dict[str, Any]]:
-        """The same as JSON lines."""
+    def run_json(self, *arguments: str, code: int = 0) -> list[dict[str, Any]]:
+        """Run the same with `--json` and return its parsed lines."""
         return [json.loads(line) for line in self.run(*arguments, "--json", code=code).splitlines()]
 
 
 @pytest.fixture
 def bot_setup(writer: WikiWriter, bot_name: str, tmp_path: Path) -> Iterator[BotSetup]:
-    """A set-up of its own for each test."""
+    """Yield a new set-up for each test, with the bot off."""
     collection = tmp_path / "collection"
     password = tmp_path / "password"
     password.write_text(BOT_SECRET)
@@ -101,23 +101,23 @@ def test_the_way_from_a_dry_run_to_a_review(bot_setup: BotSetup) -> None:
     assert "weboid wiki bot on" in bot_setup.run("run", code=2)
     assert "own" in bot_setup.run("on", "--front", bot_setup.front, code=2)
     assert "1 page and 1 domain" in bot_setup.run("off", "--page", title, "--domain", "www.example.org")
-    assert bot_setup.told("run", "--dry-run", "--front", bot_setup.front)[-1]["did"] == {"off": 1}
+    assert bot_setup.run_json("run", "--dry-run", "--front", bot_setup.front)[-1]["did"] == {"off": 1}
     assert f"skips {title}, www.example.org" in bot_setup.run("show")
-    assert bot_setup.told("on", "--page", title)[0]["not_pages"] == []
-    assert bot_setup.told("off", "--domain", "example.org")[0]["not_domains"] == ["www.example.org", "example.org"]
-    assert bot_setup.told("run", "--dry-run", "--front", bot_setup.front)[-1]["did"] == {}
+    assert bot_setup.run_json("on", "--page", title)[0]["not_pages"] == []
+    assert bot_setup.run_json("off", "--domain", "example.org")[0]["not_domains"] == ["www.example.org", "example.org"]
+    assert bot_setup.run_json("run", "--dry-run", "--front", bot_setup.front)[-1]["did"] == {}
     bot_setup.run("on", "--domain", "example.org")
-    said = bot_setup.switch_on()
-    assert f"as {BOT}" in said
-    assert "no run page" in said
+    output = bot_setup.switch_on()
+    assert f"as {BOT}" in output
+    assert "no run page" in output
     assert len(harness.revisions(title)) == 1
-    *_, summary = bot_setup.told("run")
+    *_, summary = bot_setup.run_json("run")
     assert summary["did"] == {"edited": 1}
     rev = harness.revisions(title)[0]["revid"]
     harness.writer.act(action="edit", title=title, undo=rev)
-    *_, summary = bot_setup.told("run", "--look-back")
+    *_, summary = bot_setup.run_json("run", "--look-back")
     assert (summary["undone"], summary["did"]) == (1, {})
-    (waiting,) = bot_setup.told("review")
+    (waiting,) = bot_setup.run_json("review")
     assert (waiting["state"], waiting["undone_by"], waiting["page"]) == ("reverted", "Admin", title)
     assert waiting["changes"][0]["url"] == URL
     assert f"+ {{{{cite web|url={URL}|title=A|" in bot_setup.run("review")
@@ -125,7 +125,7 @@ def test_the_way_from_a_dry_run_to_a_review(bot_setup: BotSetup) -> None:
     assert "Nothing awaits" in bot_setup.run("review")
     assert "1 declined" in bot_setup.run("show")
     assert "no longer edits" in bot_setup.run("off")
-    assert bot_setup.told("show")[0]["enabled"] is False
+    assert bot_setup.run_json("show")[0]["enabled"] is False
 
 
 def test_a_dry_run_says_what_is_left_and_why(bot_setup: BotSetup) -> None:
@@ -137,14 +137,14 @@ def test_a_dry_run_says_what_is_left_and_why(bot_setup: BotSetup) -> None:
     bot_setup.capture(URL)
     front = ("--front", bot_setup.front)
 
-    said = bot_setup.run("run", "--dry-run", *front)
+    output = bot_setup.run("run", "--dry-run", *front)
 
-    assert f"{left}: nothing to do (double, held)" in said
-    assert f"left unchanged (double: a parameter is given twice): {URL}" in said
-    assert f"left unchanged (held: a person excluded it from bots): {URL}" in said
-    assert f"{barred}: the page excludes bots ({{{{bots}}}} or {{{{nobots}}}})" in said
-    assert "Left unchanged: 1 double, 1 held." in said
-    (page,) = [each for each in bot_setup.told("run", "--dry-run", *front) if each.get("page") == left]
+    assert f"{left}: nothing to do (double, held)" in output
+    assert f"left unchanged (double: a parameter is given twice): {URL}" in output
+    assert f"left unchanged (held: a person excluded it from bots): {URL}" in output
+    assert f"{barred}: the page excludes bots ({{{{bots}}}} or {{{{nobots}}}})" in output
+    assert "Left unchanged: 1 double, 1 held." in output
+    (page,) = [each for each in bot_setup.run_json("run", "--dry-run", *front) if each.get("page") == left]
     assert [each["reason"] for each in page["refused"]] == ["double", "held"]
 
 
@@ -160,16 +160,16 @@ def test_what_cannot_work_is_said_before_anything_is_switched_on(bot_setup: BotS
     wrong.chmod(0o600)
     assert "does not accept the account" in bot_setup.run("on", *account, code=2)
     assert "not an origin" in bot_setup.run("on", *account, "--front", "ftp://x", code=2)
-    assert bot_setup.told("show")[0]["enabled"] is False
+    assert bot_setup.run_json("show")[0]["enabled"] is False
 
 
 def test_a_page_that_nobody_knows_is_told(bot_setup: BotSetup) -> None:
     """`--page` with a title that the registry does not have ends with a failure."""
     bot_setup.switch_on(NOWHERE)
 
-    said = bot_setup.run("run", "--page", "No such page", code=1)
+    output = bot_setup.run("run", "--page", "No such page", code=1)
 
-    assert "No such page" in said
+    assert "No such page" in output
 
 
 def test_an_address_that_shows_no_copy_is_not_cited(bot_setup: BotSetup) -> None:
@@ -183,8 +183,8 @@ def test_an_address_that_shows_no_copy_is_not_cited(bot_setup: BotSetup) -> None
         bot_setup.switch_on(front)
         made = bot_setup.run("run")
 
-    for said in (looked, made):
-        assert "Left unchanged: 1 unshown." in said
+    for output in (looked, made):
+        assert "Left unchanged: 1 unshown." in output
     assert f"{title}: nothing to do (unshown: {front}/page/{STAMP}/{URL}: " in looked
     assert f"left unchanged (unshown: the address of its copy does not show the copy now): {URL}" in looked
     assert bot_setup.harness.text(title) == PAGE
@@ -240,9 +240,9 @@ def test_a_bot_that_can_cite_nothing_is_not_switched_on(bot_setup: BotSetup) -> 
     assert missing in bot_setup.run("on", *account, code=2)
     assert missing in bot_setup.run("run", "--dry-run", code=2)
     assert missing in bot_setup.run("show")
-    assert bot_setup.told("show")[0]["enabled"] is False
+    assert bot_setup.run_json("show")[0]["enabled"] is False
     profile = bot_setup.collection.parent / "archives.toml"
     profile.write_text('[links]\narchives = ["wayback"]\n')
-    said = bot_setup.run("on", *account, "--profile", str(profile))
-    assert "has a copy here, but no public address is known, so they are not cited" in said
+    output = bot_setup.run("on", *account, "--profile", str(profile))
+    assert "has a copy here, but no public address is known, so they are not cited" in output
     assert missing in bot_setup.run("run", code=2)

@@ -36,7 +36,7 @@ Command = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Runs `weboid wiki` on a collection, as `main` does: exit code, stdout and stderr."""
+    """Return a function that runs `weboid wiki` on a collection as `main` does: exit code, stdout and stderr."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
         argv = ["weboid", "wiki", *arguments, "--collection", str(tmp_path / "collection")]
@@ -44,9 +44,9 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
         with pytest.raises(SystemExit) as ended:
             main()
-        told = capsys.readouterr()
+        output = capsys.readouterr()
         assert isinstance(ended.value.code, int)
-        return ended.value.code, told.out, told.err
+        return ended.value.code, output.out, output.err
 
     return run
 
@@ -58,7 +58,7 @@ def _added(ran: tuple[int, str, str]) -> Any:
 
 
 def test_a_wiki_is_added_by_the_address_of_a_page(wiki: RunningWiki, command: Command) -> None:
-    """What was understood is said, and what comes next."""
+    """The output names what was detected and the command that comes next."""
     code, out, _ = command("add", f"{wiki.base}/wiki/Main_Page")
     assert code == ExitCode.OK
     assert re.search(rf"The library is known as my_wiki@127\.0\.0\.1: MediaWiki [\d.]+, {re.escape(wiki.api())}", out)
@@ -84,8 +84,8 @@ def test_said_again_it_changes_what_is_given(
     assert "after 2 d" in out
     assert "Read as Repairer, with a bot's limits." in out
     assert "Warning: the wiki has no Template:None such" in out
-    found = _added(command("add", wiki.base, "--no-archive", "--not-template", "-", "--json"))
-    assert found["settings"]["feed"] == {
+    added_wiki = _added(command("add", wiki.base, "--no-archive", "--not-template", "-", "--json"))
+    assert added_wiki["settings"]["feed"] == {
         "account": bot_name,
         "archive": False,
         "categories": ["Cmd"],
@@ -93,8 +93,8 @@ def test_said_again_it_changes_what_is_given(
         "namespaces": [12, 0],
         "password_file": str(password),
     }
-    assert (found["user"], found["high_limits"], found["dbname"]) == ("Repairer", True, "my_wiki")
-    assert BOT_SECRET not in json.dumps(found)
+    assert (added_wiki["user"], added_wiki["high_limits"], added_wiki["dbname"]) == ("Repairer", True, "my_wiki")
+    assert BOT_SECRET not in json.dumps(added_wiki)
 
 
 def test_a_wiki_says_how_much_of_what_it_cites_is_recorded(wiki: RunningWiki, command: Command, tmp_path: Path) -> None:
@@ -103,16 +103,16 @@ def test_a_wiki_says_how_much_of_what_it_cites_is_recorded(wiki: RunningWiki, co
     for _ in range(2):
         code, out, _ = command("add", wiki.base, "--store", "text")
         assert (code, "recorded at the level text" in out) == (ExitCode.OK, True)
-    found = _added(command("add", wiki.base, "--json"))
-    assert found["store"] == "text"
+    added_wiki = _added(command("add", wiki.base, "--json"))
+    assert added_wiki["store"] == "text"
     with closing(open_decisions(Layout(tmp_path / "collection"))) as store:
         (decision,) = LevelStore(store).history(is_stored=True)
-    assert decision.target.wiki == parse_wiki(found["wiki"]).in_levels
+    assert decision.target.wiki == parse_wiki(added_wiki["wiki"]).in_levels
     assert decision.actor.is_operator
 
 
 @pytest.mark.parametrize(
-    ("options", "code", "said"),
+    ("options", "code", "message"),
     [
         (("--namespace", "Hlep"), ExitCode.INPUT, "12 Help"),
         (("--account", "A@b"), ExitCode.INPUT, "password"),
@@ -124,11 +124,11 @@ def test_a_wiki_says_how_much_of_what_it_cites_is_recorded(wiki: RunningWiki, co
     ids=str,
 )
 def test_what_cannot_be_used_adds_nothing(
-    wiki: RunningWiki, command: Command, options: tuple[str, ...], code: ExitCode, said: str
+    wiki: RunningWiki, command: Command, options: tuple[str, ...], code: ExitCode, message: str
 ) -> None:
     """And says what can."""
     ended, _, err = command("add", wiki.base, *options)
-    assert (ended, said in err) == (code, True), err
+    assert (ended, message in err) == (code, True), err
     assert "No wiki is known" in command("ls")[1] or command("ls")[0] == ExitCode.UNAVAILABLE
 
 
@@ -164,10 +164,10 @@ def test_the_list_tells_how_far_feeds_are_and_what_holds_them_up(
     assert "(stuck)" in out
     assert out.count("logged") == 1
     assert "\x1b" not in out
-    found = json.loads(command("ls", "--json")[1])["wikis"][0]
-    assert (found["pages"], found["links"]) == (0, 0)
-    assert found["feeds"]["changes"]["moment"] == "2026-11-21T00:00:00.000Z"
-    assert "logged" in found["trouble"]
+    listed_wiki = json.loads(command("ls", "--json")[1])["wikis"][0]
+    assert (listed_wiki["pages"], listed_wiki["links"]) == (0, 0)
+    assert listed_wiki["feeds"]["changes"]["moment"] == "2026-11-21T00:00:00.000Z"
+    assert "logged" in listed_wiki["trouble"]
 
 
 def test_a_wiki_is_added_with_a_contact_and_an_interval(wiki: RunningWiki, command: Command, tmp_path: Path) -> None:
@@ -200,8 +200,8 @@ def test_the_list_tells_what_becomes_of_links(wiki: RunningWiki, command: Comman
         rows.execute(insert(wanted), {**waits, "url_id": numbers[waiting]})
     with closing(CollectionBuilder(layout.root, is_there=True)) as builder:
         builder.page(fine, "<p>x</p>", at=datetime(2026, 11, 20, tzinfo=UTC))
-    found = json.loads(command("ls", "--json")[1])["wikis"][0]
-    assert {each: found[each] for each in ("links", "queued", "dead", "without_copy", "bot")} == {
+    listed_wiki = json.loads(command("ls", "--json")[1])["wikis"][0]
+    assert {each: listed_wiki[each] for each in ("links", "queued", "dead", "without_copy", "bot")} == {
         "links": 4,
         "queued": 1,
         "dead": 1,
@@ -216,7 +216,7 @@ def test_the_list_tells_what_becomes_of_links(wiki: RunningWiki, command: Comman
 def test_a_wiki_is_asked_through_the_proxy_that_the_profile_names(
     wiki: RunningWiki, command: Command, tmp_path: Path
 ) -> None:
-    """Where everything goes through a proxy nothing goes beside it; what cannot be used is refused."""
+    """With a proxy for all hosts no request bypasses it; a proxy of an unsupported kind is refused."""
     profile = tmp_path / "profile.toml"
     with running_wiki_proxy(wiki.base) as proxy:
         way = proxy.base.replace("://", "://me:p%40w@")

@@ -22,7 +22,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs the command on a page, as `main` does: exit code, stdout and stderr."""
+    """Return a function that runs `weboid wiki repair` on a page as `main` does: exit code, stdout and stderr."""
 
     def repair(page: str, remedies: object, *options: str) -> tuple[int, str, str]:
         file, known = tmp_path / "page.wiki", tmp_path / "remedies.json"
@@ -32,9 +32,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         monkeypatch.setattr(sys, "argv", argv)
         with pytest.raises(SystemExit) as ended:
             main()
-        told = capsys.readouterr()
+        output = capsys.readouterr()
         assert isinstance(ended.value.code, int)
-        return ended.value.code, told.out, told.err
+        return ended.value.code, output.out, output.err
 
     return repair
 
@@ -55,9 +55,9 @@ def test_a_diff_shows_what_would_change(run: Run) -> None:
 def test_machines_get_each_change(run: Run) -> None:
     """Kind, link, before and after."""
     _, out, _ = run(PAGE, REMEDIES, "--json")
-    told = json.loads(out)
-    assert told["text"] == MENDED
-    (change,) = told["changes"]
+    document = json.loads(out)
+    assert document["text"] == MENDED
+    (change,) = document["changes"]
     assert (change["kind"], change["url"], change["archive_url"]) == ("archived", A, COPY)
 
 
@@ -75,16 +75,16 @@ def test_a_page_that_wants_no_bots_is_left_alone(run: Run, wish: str) -> None:
     code, out, err = run(wish + PAGE, REMEDIES, "--bot", "Weboid")
     assert (code, out) == (ExitCode.SOME_FAILED, wish + PAGE)
     assert err.startswith("left unchanged (forbidden: the page excludes bots")
-    *_, told = run(wish + PAGE, REMEDIES, "--bot", "Weboid", "--json")[1].splitlines()
-    assert json.loads(told)["refused"] == [{"url": A, "reason": "forbidden"}]
+    *_, last_line = run(wish + PAGE, REMEDIES, "--bot", "Weboid", "--json")[1].splitlines()
+    assert json.loads(last_line)["refused"] == [{"url": A, "reason": "forbidden"}]
 
 
 @pytest.mark.parametrize("reason", NoRepairReason)
 def test_each_reason_has_words(reason: NoRepairReason) -> None:
     """Nobody has to look one up."""
     where = TextSpan(0, 1)
-    said = skip_reason_line(UnrepairedCitation(Citation(A, CitationForm.BARE, where, where), reason))
-    assert said.startswith(f"left unchanged ({reason}: ")
+    line = skip_reason_line(UnrepairedCitation(Citation(A, CitationForm.BARE, where, where), reason))
+    assert line.startswith(f"left unchanged ({reason}: ")
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_each_reason_has_words(reason: NoRepairReason) -> None:
     ids=["no json", "a list", "a condition", "a key", "a copy", "bad archives"],
 )
 def test_a_mistake_in_the_remedies_is_named(run: Run, remedies: object, words: str) -> None:
-    """What is wrong and what would be right."""
+    """The message says what is wrong and what would be valid."""
     code, _, err = run(PAGE, remedies)
     assert code == ExitCode.INPUT
     assert words in " ".join(err.split())

@@ -31,16 +31,16 @@ ROOT = Path(__file__).parents[4]
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wiki: RunningWiki) -> Run:
-    """Runs `weboid wiki …` with JSON on a collection that knows the wiki."""
+    """Return a function that runs `weboid wiki …` with JSON on a collection that knows the wiki."""
 
     def command(*arguments: str) -> tuple[int, list[Any], str]:
         line = ["weboid", "wiki", *arguments, "--json", "--collection", str(tmp_path / "c")]
         monkeypatch.setattr(sys, "argv", line)
         with pytest.raises(SystemExit) as ended:
             main()
-        told = capsys.readouterr()
+        output = capsys.readouterr()
         assert isinstance(ended.value.code, int)
-        return ended.value.code, [json.loads(each) for each in told.out.splitlines()], told.err
+        return ended.value.code, [json.loads(each) for each in output.out.splitlines()], output.err
 
     assert command("add", wiki.base, "--name", "mywiki@home")[0] == ExitCode.OK
     return command
@@ -48,7 +48,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 @contextmanager
 def _watching(folder: Path) -> Iterator["subprocess.Popen[str]"]:
-    """A watch in a process of its own."""
+    """Run a watch in a process of its own and kill it afterwards."""
     line = [*(sys.executable, "-m", "weboid"), "wiki", "watch", "--feed-only", "--json"]
     process = subprocess.Popen(
         [*line, "--collection", str(folder)],
@@ -67,22 +67,22 @@ def _watching(folder: Path) -> Iterator["subprocess.Popen[str]"]:
 
 
 def _registry(folder: Path) -> dict[str, set[str]]:
-    """What the registry has: links by titles."""
+    """Return the URLs of the registry by the titles of the pages that cite them."""
     store = open_registry(Layout(folder))
     with store.reading() as rows:
-        found: dict[str, set[str]] = {}
+        urls_by_title: dict[str, set[str]] = {}
         for number, title in rows.execute(select(pages.c.id, pages.c.title)).all():
             query = select(refs.c.url_id).where(refs.c.page == number, refs.c.gone_day.is_(None))
             ids = rows.execute(query).scalars()
-            found[title] = {row.url for row in urls_by_id(rows, ids).values()}
+            urls_by_title[title] = {row.url for row in urls_by_id(rows, ids).values()}
     store.close()
-    return found
+    return urls_by_title
 
 
 def _titles(writer: WikiWriter) -> set[str]:
-    """The wiki's articles."""
-    told = writer.ask(action="query", list="allpages", aplimit=500, apfilterredir="nonredirects")
-    return {page["title"] for page in told["query"]["allpages"]}
+    """Return the titles of the wiki's articles."""
+    response = writer.ask(action="query", list="allpages", aplimit=500, apfilterredir="nonredirects")
+    return {page["title"] for page in response["query"]["allpages"]}
 
 
 def test_a_watch_that_is_killed_or_ended_loses_nothing(run: Run, writer: WikiWriter, tmp_path: Path) -> None:
@@ -101,13 +101,13 @@ def test_a_watch_that_is_killed_or_ended_loses_nothing(run: Run, writer: WikiWri
     code, _, err = run("watch", "--once")
 
     assert code == ExitCode.OK, err
-    found = _registry(tmp_path / "c")
-    assert found.keys() == _titles(writer)
+    urls_by_title = _registry(tmp_path / "c")
+    assert urls_by_title.keys() == _titles(writer)
     for number in range(5):
-        assert found[f"Killed {number:02}"] == {f"https://killed.net/{number}"}
+        assert urls_by_title[f"Killed {number:02}"] == {f"https://killed.net/{number}"}
     for number in range(2):
-        assert found[f"Before {number}"] == {f"https://before.net/{number}"}
-        assert found[f"Meanwhile {number}"] == {f"https://meanwhile.net/{number}"}
+        assert urls_by_title[f"Before {number}"] == {f"https://before.net/{number}"}
+        assert urls_by_title[f"Meanwhile {number}"] == {f"https://meanwhile.net/{number}"}
 
 
 def test_a_sweep_tells_first_what_it_would_do(run: Run, writer: WikiWriter, tmp_path: Path) -> None:
@@ -115,19 +115,19 @@ def test_a_sweep_tells_first_what_it_would_do(run: Run, writer: WikiWriter, tmp_
     writer.write("Swept", "https://swept.net/ https://www.example.com/")
     count = len(_titles(writer))
 
-    code, (told,), _ = run("sweep", "--dry-run")
-    assert (code, told["pages"]) == (ExitCode.OK, count)
-    assert told["links"]["example"] >= 1
+    code, (summary,), _ = run("sweep", "--dry-run")
+    assert (code, summary["pages"]) == (ExitCode.OK, count)
+    assert summary["links"]["example"] >= 1
     assert _registry(tmp_path / "c") == {}
 
-    code, (told,), _ = run("sweep")
-    assert (code, told["pages"]) == (ExitCode.OK, count)
+    code, (summary,), _ = run("sweep")
+    assert (code, summary["pages"]) == (ExitCode.OK, count)
     assert _registry(tmp_path / "c")["Swept"] == {"https://swept.net/"}
 
-    code, (told,), _ = run("sweep")
-    assert (code, told["pages"]) == (ExitCode.OK, 0)
-    code, (told,), _ = run("sweep", "--now")
-    assert (code, told["pages"]) == (ExitCode.OK, count)
+    code, (summary,), _ = run("sweep")
+    assert (code, summary["pages"]) == (ExitCode.OK, 0)
+    code, (summary,), _ = run("sweep", "--now")
+    assert (code, summary["pages"]) == (ExitCode.OK, count)
 
 
 def test_a_category_and_what_is_below_it_can_be_read_at_once(run: Run, writer: WikiWriter, tmp_path: Path) -> None:
@@ -135,15 +135,15 @@ def test_a_category_and_what_is_below_it_can_be_read_at_once(run: Run, writer: W
     writer.write("Category:Swept below", "[[Category:Swept top]]")
     writer.write("In tree", "https://tree.net/ [[Category:Swept below]]")
 
-    code, (told,), _ = run("sweep", "--category", "Swept top", "mywiki@home")
-    assert (code, told["trouble"]) == (ExitCode.OK, "")
-    found = _registry(tmp_path / "c")
-    assert found["In tree"] == {"https://tree.net/"}
-    assert len(found) < len(_titles(writer))
+    code, (summary,), _ = run("sweep", "--category", "Swept top", "mywiki@home")
+    assert (code, summary["trouble"]) == (ExitCode.OK, "")
+    urls_by_title = _registry(tmp_path / "c")
+    assert urls_by_title["In tree"] == {"https://tree.net/"}
+    assert len(urls_by_title) < len(_titles(writer))
 
-    code, (told,), _ = run("sweep", "--namespace", "4", "mywiki@home")
-    assert "namespace 4" in told["trouble"]
-    code, (told,), _ = run("sweep", "--namespace", "0", "mywiki@home")
+    code, (summary,), _ = run("sweep", "--namespace", "4", "mywiki@home")
+    assert "namespace 4" in summary["trouble"]
+    code, (summary,), _ = run("sweep", "--namespace", "0", "mywiki@home")
     assert _registry(tmp_path / "c").keys() == _titles(writer)
 
 
@@ -157,10 +157,10 @@ def test_a_wiki_that_is_not_known_is_named(run: Run) -> None:
 
 def test_a_secret_without_an_address_to_listen_on_is_refused(run: Run) -> None:
     """It would be ignored, and the wiki's notifications would find nobody."""
-    code, _, said = run("watch", "--webhook-secret-file", "secret")
+    code, _, message = run("watch", "--webhook-secret-file", "secret")
 
     assert code == ExitCode.INPUT
-    assert "add --webhook HOST:PORT" in said
+    assert "add --webhook HOST:PORT" in message
 
 
 def test_a_process_knows_which_holders_have_ended() -> None:

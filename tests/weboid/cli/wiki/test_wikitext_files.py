@@ -19,7 +19,7 @@ Read = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Read:
-    """Runs the command on a page, as `main` does: exit code, stdout and stderr."""
+    """Return a function that runs `weboid wiki read` on a page as `main` does: exit code, stdout and stderr."""
 
     def run(page: str | bytes, *options: str) -> tuple[int, str, str]:
         file = tmp_path / "page.wiki"
@@ -27,9 +27,9 @@ def read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         monkeypatch.setattr(sys, "argv", ["weboid", "wiki", "read", str(file), *options])
         with pytest.raises(SystemExit) as ended:
             main()
-        told = capsys.readouterr()
+        output = capsys.readouterr()
         assert isinstance(ended.value.code, int)
-        return ended.value.code, told.out, told.err
+        return ended.value.code, output.out, output.err
 
     return run
 
@@ -72,12 +72,12 @@ def test_a_template_map_can_be_tried(read: Read, tmp_path: Path) -> None:
 
 def test_a_language_without_a_template_map_is_reported(read: Read) -> None:
     """The map that is used instead is named; a variant has that of its language."""
-    code, out, told = read(PAGE, "--language", "xx")
+    code, out, message = read(PAGE, "--language", "xx")
     _, _, silent = read(PAGE, "--language", "de-AT")
 
     assert (code, silent) == (ExitCode.OK, "")
     assert out.startswith("line 1: ")
-    assert told == "xx has no template map, so that of en is used; maps: de, en.\n"
+    assert message == "xx has no template map, so that of en is used; maps: de, en.\n"
 
 
 def test_a_malformed_url_ends_with_1(read: Read) -> None:
