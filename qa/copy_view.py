@@ -27,7 +27,7 @@ from qa.compare.picture_tiles import encode_image
 from render.artifacts import read_text
 from render.behaviours.catalog import NAMES, load_behaviours
 from render.behaviours.runner import run_behaviours
-from render.browser import DISPOSE_WAIT_S, Browser, BrowserContext
+from render.browser import Browser, BrowserContext
 from render.cdp import CommandError
 from render.chromium import page_options
 from render.network_log import RequestLog
@@ -216,7 +216,7 @@ class _CopyVisit:
             reason = f"The browser could not show the copy: {error}"
         except PageClosedError as error:
             reason = f"The page {error.reason} while it was rendered."
-        if reason and self.browser.is_stuck(DISPOSE_WAIT_S):
+        if reason and await self.browser.is_hung():
             raise BrowserUnavailableError("The browser hung; the copy is not to blame.")
         status, failure = self._status(), self.arrival.error if self.arrival else ""
         if not reason and (status is None or failure):

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 ANSWER_LIMIT_S = 10.0
 # Maximum wait of a visit for the disposal of its context, which continues without it.
 DISPOSE_WAIT_S = 2.0
+# After a failed visit, the time within which a browser that is not to blame answers.
+HANG_LIMIT_S = 5.0
 PING_S = 2.0
 MEASURE_S = 1.0
 # A scene that is drawn endlessly uses at least this much CPU within this time, even on a busy machine.
@@ -219,7 +221,7 @@ class Browser:
         settings, now = self._settings, self._clock.monotonic()
         reasons = {
             "dead": self.died.is_set() or self.connection.closed.is_set(),
-            "stuck": self.is_stuck(),
+            "stuck": self._is_stuck or (self._asked_at is not None and now - self._asked_at > ANSWER_LIMIT_S),
             "scene": self._scene_ended,  # after a few such ends it has no WebGL any more
             "pages": self.visits >= settings.recycle_pages,
             "age": now - self._started >= settings.recycle_age_s,
@@ -227,10 +229,14 @@ class Browser:
         }
         return next((reason for reason, holds in reasons.items() if holds), "")
 
-    def is_stuck(self, limit_s: float = ANSWER_LIMIT_S) -> bool:
-        """Return whether a command has been unanswered for `limit_s` seconds."""
-        silent = self._asked_at is not None and self._clock.monotonic() - self._asked_at > limit_s
-        return silent or self._is_stuck
+    async def is_hung(self) -> bool:
+        """Return whether a new command stays unanswered for `HANG_LIMIT_S`; a browser with much to do answers late."""
+        try:
+            async with asyncio.timeout(HANG_LIMIT_S):
+                await self.connection.send("Browser.getVersion")
+        except TimeoutError:
+            return True
+        return self._is_stuck
 
     def held_bytes(self) -> int:
         """Return the private memory of its processes in bytes, at most a second old; shared memory is left out."""

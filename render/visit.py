@@ -22,7 +22,7 @@ from core.page_manifest import PageBehaviour, PageLink, PagePicture, PageScreen,
 from render.artifacts import ArtifactSet, PageArtifact, make_artifacts
 from render.behaviours.catalog import BehaviourSet, load_behaviours
 from render.behaviours.runner import run_behaviours
-from render.browser import DISPOSE_WAIT_S, Browser, BrowserContext
+from render.browser import Browser, BrowserContext
 from render.cdp import CommandError, stretched
 from render.chromium import page_options
 from render.network_log import DocumentResponse, RequestLog, origin_of
@@ -179,7 +179,7 @@ async def visit(
         run.steps.fall_short(f"browser: {error.method}")
     if run.steps.shortfall.startswith(_UNDRAWN):
         await browser.end_hung_scene()
-    if run.steps.shortfall.startswith("deadline") and browser.is_stuck(DISPOSE_WAIT_S):
+    if run.steps.shortfall.startswith("deadline") and await browser.is_hung():
         raise BrowserUnavailableError("The browser hung; the page is not to blame.")
     result = run.result()
     if request.context is not None:

@@ -184,3 +184,17 @@ async def test_killed_browsers_leave_nothing(clock: SystemClock) -> None:
     assert await until_gone(seen) == []
     assert [child for child in psutil.Process().children() if child in seen] == []
     assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208 counted only
+
+
+async def test_a_browser_that_answers_late_is_not_to_blame(site: Any, request_for: Any, clock: SystemClock) -> None:
+    """The browser stands still beyond the visit's deadline, then answers: the visit has an outcome of its own."""
+    async with launched(hang_limit_s=60.0) as browser:
+        going = asyncio.ensure_future(visit(browser, request_for("/silent"), VisitSettings(timeout_s=2.0), clock=clock))
+        await site.until_asked("/silent")
+        stopped = session(browser.pid)
+        for process in stopped:
+            process.suspend()
+            # The deadline and the wait for the context's disposal take 4 s; the browser may be silent for 5 s more.
+            asyncio.get_running_loop().call_later(5.5, process.resume)
+
+        assert (await going).outcome is not VisitOutcome.COMPLETE
