@@ -323,7 +323,7 @@ def test_parts_of_a_page_are_found_whatever_its_class(both: Both) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "found"),
+    ("words", "page_ids"),
     [
         ("BREAD", {"one"}),
         ("100%_", {"two"}),
