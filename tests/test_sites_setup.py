@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
@@ -53,17 +52,13 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def _setup(project: Path, level: str, *, real_python: bool = False) -> "subprocess.CompletedProcess[str]":
-    environment = {**os.environ, "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}
-    if real_python:
-        # Without a network, what the locks would bring comes from the environment that runs the tests.
-        environment["PYTHONPATH"] = sysconfig.get_paths()["purelib"]
-    else:
-        programs = project.parent / "programs"
-        programs.mkdir(exist_ok=True)
-        (programs / "python3").write_text(PYTHON)
-        (programs / "python3").chmod(0o755)
-        environment["PATH"] = f"{programs}:{environment['PATH']}"
+def _setup(project: Path, level: str) -> "subprocess.CompletedProcess[str]":
+    programs = project.parent / "programs"
+    programs.mkdir(exist_ok=True)
+    (programs / "python3").write_text(PYTHON)
+    (programs / "python3").chmod(0o755)
+    path = f"{programs}:{os.environ['PATH']}"
+    environment = {**os.environ, "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "PATH": path}
     return subprocess.run(
         [str(project / "scripts" / "setup"), level],
         env=environment,
@@ -83,20 +78,6 @@ def _make(*arguments: str) -> "subprocess.CompletedProcess[str]":
 def _stamp(project: Path) -> str:
     stamp = project / ".venv" / ".weboid-ready"
     return stamp.read_text().split()[0] if stamp.is_file() else ""
-
-
-@pytest.mark.slow
-def test_the_real_python_makes_an_environment_once(project: Path) -> None:
-    """With its venv and pip; the next run says nothing and leaves the environment alone."""
-    made = _setup(project, "archive", real_python=True)
-    assert (made.returncode, _stamp(project)) == (0, "main"), made.stderr
-    pip = project / ".venv" / "bin" / "pip"
-    assert str(project) in pip.read_text()
-    pip.unlink()
-
-    again = _setup(project, "archive", real_python=True)
-    assert (again.returncode, again.stderr) == (0, "")
-    assert not pip.exists()
 
 
 def test_half_an_installation_is_never_taken_for_a_whole_one(project: Path) -> None:

@@ -144,13 +144,12 @@ async def test_a_scene_that_cannot_be_drawn_is_noted(
     assert seen.notes == (note,)
 
 
-@pytest.mark.parametrize("query", ["", "?once"])
 async def test_a_scene_that_is_drawn_for_ever_holds_up_no_other_page(
-    site: RenderSite, settings: VisitSettings, clock: SystemClock, monkeypatch: pytest.MonkeyPatch, query: str
+    site: RenderSite, settings: VisitSettings, clock: SystemClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its process is ended, by which the page goes on without it; the browser is replaced soon."""
     monkeypatch.setattr("render.visit.ANSWER_LIMIT_S", 2.0)
-    endless = VisitRequest(site.url(f"/scene-endless.html{query}"))
+    endless = VisitRequest(site.url("/scene-endless.html"))
     other = VisitRequest(site.url("/plain.html"))
     async with await Browser.launch(BrowserSettings(), find_browser(), clock=clock) as browser:
         await visit(browser, endless, settings, behaviours=NO_BEHAVIOURS, clock=clock)

@@ -72,8 +72,8 @@ class BrowserScreen:
         """Return axe's serious and critical violations in the document: rule, element and summary."""
         await self.value(_AXE.read_text() + ";0")
         report = await self.value(
-            "axe.run(document, {iframes: false, resultTypes: ['violations']})"
-            ".then(found => JSON.stringify(found.violations))"
+            "axe.run(document, {iframes: false, preload: false, resultTypes: ['violations']})"
+            ".then(results => JSON.stringify(results.violations))"
         )
         return [
             f"{each['id']}: {node['html'][:200]} {node.get('failureSummary', '')[:300]}"

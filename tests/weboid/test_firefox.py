@@ -126,9 +126,9 @@ async def administrator(folder: Path) -> AsyncIterator[tuple[FirefoxWindow, str,
 
 
 @pytest.mark.asyncio
-async def test_pages_of_the_console(tmp_path: Path) -> None:
-    """Each fits a phone's and a desktop's window, and runs our script alone."""
-    faults = {}
+async def test_pages_and_acts_of_the_console(tmp_path: Path) -> None:
+    """Each page fits a phone's and a desktop's window, and runs our script alone; each act's button does what it says."""
+    faults, answers = {}, []
     async with administrator(tmp_path) as (window, console, pages):
         for name, path in pages.items():
             await window.open(f"{console}{path}")
@@ -137,15 +137,6 @@ async def test_pages_of_the_console(tmp_path: Path) -> None:
                 await window.send("browsingContext.setViewport", context=window.context, viewport=viewport)
                 if fault := await window.value(FAULT):
                     faults[name, width] = fault
-
-    assert faults == {}
-
-
-@pytest.mark.asyncio
-async def test_acts_of_the_console(tmp_path: Path) -> None:
-    """Each act's button does what the next page says."""
-    answers = []
-    async with administrator(tmp_path) as (window, console, pages):
         for path, operation, form, fields in ACTS:
             button = json.dumps(act(operation, form))
             await window.open(f"{console}{path.format(**pages)}")
@@ -153,4 +144,5 @@ async def test_acts_of_the_console(tmp_path: Path) -> None:
             await window.until("!window.old && document.querySelector('.said')")
             answers.append(await window.value("document.querySelector('.said').textContent"))
 
+    assert faults == {}
     assert answers == [DONE[operation] for _, operation, *_ in ACTS]

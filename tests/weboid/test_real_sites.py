@@ -58,17 +58,14 @@ APPS = "https://spa.test-web.example"
 SHEET_GONE = f"{DOCS}/policy/ch-customized-programs.html"
 SHEET_EMPTY = f"{APPS}/swagger/index.html?url=/specifications/jupyter-server.yaml&docExpansion=list"
 DOM_EMPTY = f"{DOCS}/handbook/sect.ipv6.html"
-DOM_CUT = f"{DOCS}/developers/pkgs.html"
 DOM_OTHER = f"{DOCS}/handbook/sect.syslog.html"
-DOM_ERROR = f"{DOCS}/handbook/sect.office-suites.html"
 WORDS_GARBLED = f"{WIKI}/wiki/Virtualization"
 COVERED = f"{WIKI}/wiki/Package_Meta-Information"
 ALL_GONE = f"{WIKI}/wiki/Network_Diagnosis_Tools"
 FILE_SWAPPED = f"{DOCS}/pdf/developers-reference.pdf"
 UNTOUCHED = (f"{DOCS}/handbook/sect.knoppix.html", f"{WIKI}/wiki/Special:ListFiles", f"{DOCS}/pdf/policy.pdf")
 _DAMAGED = (
-    SHEET_GONE, SHEET_EMPTY, DOM_EMPTY, DOM_CUT, DOM_OTHER, DOM_ERROR, WORDS_GARBLED, COVERED,
-    ALL_GONE, FILE_SWAPPED,
+    SHEET_GONE, SHEET_EMPTY, DOM_EMPTY, DOM_OTHER, WORDS_GARBLED, COVERED, ALL_GONE, FILE_SWAPPED,
 )  # fmt: skip
 # Of every other kind of page one; two have a picture that no other page has, in which faults are planted.
 _OTHERS = (
@@ -442,9 +439,7 @@ def faults(damaged: DamagedCollection) -> tuple[dict[str, str], list[PlantedFaul
         "picture swapped": swapped_page,
         "picture gone": gone_page,
         "DOM emptied": DOM_EMPTY,
-        "DOM cut": DOM_CUT,
         "DOM of another page": DOM_OTHER,
-        "DOM of an error": DOM_ERROR,
         "words garbled": WORDS_GARBLED,
         "covered": COVERED,
         "document gone": ALL_GONE,
@@ -458,16 +453,13 @@ def faults(damaged: DamagedCollection) -> tuple[dict[str, str], list[PlantedFaul
     def ends_with(path: str) -> Any:
         return lambda each: each.kind == "response" and each.uri.endswith(path)
 
-    error = b"<html><head></head><body><h1>503 Service Unavailable</h1></body></html>"
     return pages, [
         PlantedFault("sheet gone", sheet_of(SHEET_GONE)),
         PlantedFault("sheet emptied", ends_with("/swagger-ui.css"), lambda _: b""),
         PlantedFault("picture swapped", ends_with(swapped), other_picture),
         PlantedFault("picture gone", ends_with(gone)),
         dom_of(DOM_EMPTY, lambda _: b"<html><head></head><body></body></html>", "DOM emptied"),
-        dom_of(DOM_CUT, lambda each: each.payload[: len(each.payload) // 3], "DOM cut"),
         dom_of(DOM_OTHER, lambda _: knoppix, "DOM of another page"),
-        dom_of(DOM_ERROR, lambda _: error, "DOM of an error"),
         dom_of(WORDS_GARBLED, garbled, "words garbled"),
         dom_of(COVERED, lambda each: each.payload.replace(b"</body>", _WALL.encode()), "covered"),
         PlantedFault("document gone", lambda each: each.uri in (ALL_GONE, f"urn:dom:{ALL_GONE}")),

@@ -1,9 +1,7 @@
-"""Pool of remote proxies; workers and proxies of a cluster as processes, which are killed in turn."""
+"""Pool of remote proxies: announcements, choice, waiting, refusals."""
 
 import asyncio
 import json
-import random
-import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack
@@ -14,13 +12,12 @@ from typing import Any
 
 import pytest
 
-from bench.cluster import follow, look, running
 from core.clock import SystemClock
 from core.config.settings import EgressSettings, FrontierSettings, PolitenessSettings, ProxySettings, Settings
 from core.errors import ConfigError, ProxyUnavailableError
 from core.hosts import join_host_port, split_host_port
 from core.layout import Layout
-from crawler.frontier.base import PROXY_SERVICE, WORKER_SERVICE
+from crawler.frontier.base import PROXY_SERVICE
 from crawler.frontier.sqlite_frontier import SqliteFrontier
 from crawler.pools import cluster
 from crawler.pools.cluster import AnnouncedProxy, RemoteProxyPool, ServiceAnnouncer, living_proxies
@@ -319,44 +316,3 @@ def test_what_is_no_host_and_port_is_refused(text: str) -> None:
     """The text says what would be right."""
     with pytest.raises(ConfigError, match="write"):
         split_host_port(text)
-
-
-PAGES, HOSTS, WORKERS = 22, 8, 3
-
-
-@pytest.mark.browser
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_pages_survive_the_death_of_each_part_each_once() -> None:
-    """A worker, a proxy, Redis and PostgreSQL are killed in the midst of it; nothing is lost."""
-    dice = random.Random(4)
-    with running(hosts=HOSTS, proxies=2, workers=WORKERS) as cluster:
-        urls = cluster.urls(PAGES)
-        cluster.add(urls)
-        victims = [f"worker{dice.randrange(WORKERS)}", f"proxy{dice.randrange(2)}", "redis", "postgres"]
-        dice.shuffle(victims)
-        moments = sorted(dice.sample(range(4, PAGES - 12), len(victims)))
-        with cluster.frontier() as frontier:
-            for moment, victim in zip(moments, victims, strict=True):
-                follow(frontier, lambda stats, at=moment: stats.done >= at, 300)  # type: ignore[misc]
-                cluster.strike(victim)
-            stats = follow(frontier, lambda s: s.done + s.dead + s.skipped >= PAGES, 600)
-        ended = {each.process.pid for each in cluster.members.values() if each.process is not None}
-        codes = cluster.stop()
-        outcome = look(cluster)
-        with cluster.frontier() as frontier:
-            # Who ended took its announcement back; that of one who was killed runs out by itself.
-            notes = [frontier.notes(kind, now=SystemClock().now()) for kind in (PROXY_SERVICE, WORKER_SERVICE)]
-            pids = {json.loads(each)["pid"] for some in notes for each in some.values()}
-
-    assert (stats.done, stats.dead, stats.skipped) == (PAGES, 0, 0)
-    assert outcome.pages == dict.fromkeys(urls, 1)
-    assert outcome.captures == dict.fromkeys(urls, 1)
-    assert outcome.bad_warcs == []
-    assert outcome.open_files == []
-    # One that was started again may be ended before it listens to signals.
-    assert {code for name, code in codes.items() if name not in victims} == {0}
-    assert {code for name, code in codes.items() if name in victims} <= {0, -signal.SIGTERM}
-    assert pids.isdisjoint(ended)
-    assert outcome.proof.most_together == 1
-    assert outcome.proof.breaches == []
