@@ -146,8 +146,8 @@ class WikiSettings:
     def merged_into(self, text: str) -> dict[str, Any]:
         """Merge these settings into the registry's JSON; other keys are kept, default values left out."""
         own = {"feed": to_json(self.feed) or None, "bot": to_json(self.bot) or None, "templates": self.templates}
-        results = {**_object(text), **own}
-        return {name: value for name, value in results.items() if name not in own or value is not None}
+        merged = {**_object(text), **own}
+        return {name: value for name, value in merged.items() if name not in own or value is not None}
 
 
 def to_json(group: FeedSettings | BotSettings) -> dict[str, Any]:
@@ -159,9 +159,9 @@ def to_json(group: FeedSettings | BotSettings) -> dict[str, Any]:
 
 def replace_settings(group: _Group, name: str, **values: Any) -> _Group:
     """Return the group with other values, None keeping one; raises ConfigError for an invalid value."""
-    results = {key: value for key, value in values.items() if value is not None}
-    checked = _group(type(group), results, name)
-    return replace(group, **{key: getattr(checked, key) for key in results})
+    changes = {key: value for key, value in values.items() if value is not None}
+    checked = _group(type(group), changes, name)
+    return replace(group, **{key: getattr(checked, key) for key in changes})
 
 
 def _object(text: str) -> Mapping[str, Any]:

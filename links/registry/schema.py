@@ -398,7 +398,7 @@ citations = _table(
     Column("way", Text, nullable=False),  # wiki.wikitext.citation_model.CitationForm
     Column("access_day", Integer),  # as written (B05)
     *_columns(Text, "archive_url", "archive_timestamp", server_default=""),
-    # bits: said dead, paywall, …
+    # bits: marked dead, paywall, …
     Column("facts", SmallInteger, nullable=False, server_default="0"),
     Index("link_citations_url", "url_id"),
     rowid=False,

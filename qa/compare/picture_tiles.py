@@ -367,14 +367,14 @@ def _around(grey: Grey, most: np.ufunc) -> Grey:
     tall = grey.copy()
     most(tall[1:], grey[:-1], out=tall[1:])
     most(tall[:-1], grey[1:], out=tall[:-1])
-    result = tall.copy()
+    wider = tall.copy()
     # As one line it takes half the time; a row's ends have no neighbours in other rows.
-    line, beside = result.reshape(-1), tall.reshape(-1)
+    line, beside = wider.reshape(-1), tall.reshape(-1)
     most(line[1:], beside[:-1], out=line[1:])
     most(line[:-1], beside[1:], out=line[:-1])
     for end, inner in ((0, 1), (-1, -2)):
-        most(tall[:, end], tall[:, inner], out=result[:, end])
-    return result
+        most(tall[:, end], tall[:, inner], out=wider[:, end])
+    return wider
 
 
 def _index(

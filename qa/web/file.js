@@ -62,7 +62,7 @@
 
 	function faultList( bits ) {
 		const list = element( 'ul', 'faults', '' );
-		list.setAttribute( 'aria-label', words.wrong );
+		list.setAttribute( 'aria-label', words.faultsTitle );
 		words.faults.forEach( ( name, index ) => {
 			if ( bits & ( 1 << index ) ) {
 				list.append( element( 'li', '', name ) );
@@ -134,7 +134,7 @@
 		link.href = `#${ keyOf( row ) }`;
 		find( 'verdict', item ).append( verdictMark( verdict ), ...faultList( row[ FAULTS ] ) );
 		const mark = markOf( row );
-		const notes = [ mark.verdict || row[ REVIEW ] >= 0 ? words.judged : '', mark.recrawl ? words.recrawl : words.repairs[ row[ REPAIR ] ] ];
+		const notes = [ mark.verdict || row[ REVIEW ] >= 0 ? words.reviewed : '', mark.recrawl ? words.recrawl : words.repairs[ row[ REPAIR ] ] ];
 		notes.filter( Boolean ).forEach( ( text ) => find( 'verdict', item ).append( element( 'span', '', text ) ) );
 		find( 'why', item ).textContent = plain( strings[ row[ REASON ] ] );
 		find( 'facts', item ).append( ...factsOf( row ) );
@@ -225,8 +225,8 @@
 		} );
 		form.elements.note.value = mark.note !== undefined ? mark.note : strings[ row[ NOTE ] ];
 		const review = mark.verdict ? words.marked.replace( '{}', words.verdicts[ verdict ] ) :
-			row[ REVIEW ] >= 0 ? words.said.replace( '{}', words.verdicts[ row[ REVIEW ] ] )
-				.replace( '{}', strings[ row[ BY ] ] || words.somebody ) : words.nobody;
+			row[ REVIEW ] >= 0 ? words.reviewedBy.replace( '{}', words.verdicts[ row[ REVIEW ] ] )
+				.replace( '{}', strings[ row[ BY ] ] || words.unnamedReviewer ) : words.notReviewed;
 		find( 'standing' ).textContent = [ review, mark.recrawl ? words.recrawl : words.repairs[ row[ REPAIR ] ] ].join( ' ' );
 		find( 'one-verdict' ).replaceChildren( verdictMark( verdict ), ...faultList( row[ FAULTS ] ), ...factsOf( row ) );
 	}
@@ -342,7 +342,7 @@
 			current = -1;
 			applyFilters();
 			drawList();
-			announce( words.found.replace( '{}', filtered.length.toLocaleString( words.language ) ) );
+			announce( words.resultCount.replace( '{}', filtered.length.toLocaleString( words.language ) ) );
 		} );
 		const turnPage = ( step ) => {
 			page += step;

@@ -153,17 +153,17 @@ def _words(report: CheckReport) -> Mapping[str, object]:
         "faults": [check_presentation.fault(each) for each in FAULT_BITS],
         "levels": {str(each): check_presentation.level(each) for each in Level},
         "repairs": [check_presentation.repair(each) for each in REPAIR_STATES],
-        "wrong": translate(noop("Faults")),
-        "judged": translate(noop("reviewed")),
+        "faultsTitle": translate(noop("Faults")),
+        "reviewed": translate(noop("reviewed")),
         "recrawl": translate(noop("On the list of pages to capture again.")),
         "captured": translate(noop("captured %(when)s"), when="{}"),
         "checked": translate(noop("checked %(when)s"), when="{}"),
         "place": translate(noop("Part %(number)s of %(count)s"), number="{}", count="{}"),
-        "found": translate(noop("Results: %(count)s"), count="{}"),
+        "resultCount": translate(noop("Results: %(count)s"), count="{}"),
         "marked": translate(noop("Your rating: %(verdict)s."), verdict="{}"),
-        "said": translate(noop("%(verdict)s, reviewed by %(name)s."), verdict="{}", name="{}"),
-        "somebody": translate(noop("a reviewer")),
-        "nobody": translate(noop("Not reviewed.")),
+        "reviewedBy": translate(noop("%(verdict)s, reviewed by %(name)s."), verdict="{}", name="{}"),
+        "unnamedReviewer": translate(noop("a reviewer")),
+        "notReviewed": translate(noop("Not reviewed.")),
     }
 
 

@@ -93,12 +93,12 @@ async def read_pages(
             props.append(prop)
             params[key] = value
     by = "pageids" if page_ids else "titles"
-    results: list[str] = [str(each) for each in page_ids or titles]
+    keys: list[str] = [str(each) for each in page_ids or titles]
     values_by_key: dict[str, _PageBuilder] = {}
-    for some in models.split_batches(dict.fromkeys(results)):
+    for some in models.split_batches(dict.fromkeys(keys)):
         values_by_key.update(await _read_some(api, by, some, params))
     key = "pageid" if page_ids else "title"  # one without an entry, such as an interwiki title
-    return [(values_by_key.get(each) or _PageBuilder({key: each, "missing": True})).page(props) for each in results]
+    return [(values_by_key.get(each) or _PageBuilder({key: each, "missing": True})).page(props) for each in keys]
 
 
 async def missing_titles(api: WikiApi, titles: Sequence[str]) -> frozenset[str]:
@@ -116,13 +116,13 @@ async def existing_titles(api: WikiApi, titles: Iterable[str]) -> frozenset[str]
 async def _titles_where(
     api: WikiApi, titles: Iterable[str], has: Callable[[Mapping[str, Any]], bool]
 ) -> frozenset[str]:
-    results: set[str] = set()
+    matching: set[str] = set()
     for some in models.split_batches(dict.fromkeys(titles)):
         query = models.query_result(await api.get(action="query", titles=some))
         names = models.normalized_titles(query)
         chosen = {models.text_field(row, "title") for row in models.json_rows(query, "pages") if has(row)}
-        results.update(each for each in some if names.get(each, each) in chosen)
-    return frozenset(results)
+        matching.update(each for each in some if names.get(each, each) in chosen)
+    return frozenset(matching)
 
 
 async def _read_some(

@@ -142,22 +142,22 @@ def api_candidates(url: str, text: str) -> list[str]:
     """List possible API addresses for a page, likeliest first; never on another domain."""
     parts = urlsplit(url)
     root = f"{parts.scheme}://{parts.netloc}"
-    results = []
+    candidates = []
     for _, href in _links(text):  # other entry points that the page names
         folder, _, script = absolute_address(url, href).partition("?")[0].rpartition("/")
         if script in {"load.php", "opensearch_desc.php", "rest.php", "index.php"}:
-            results.append(f"{folder}/api.php")
-    results = [declared_api(url, text), *results[:_CANDIDATES_MOST]]
+            candidates.append(f"{folder}/api.php")
+    candidates = [declared_api(url, text), *candidates[:_CANDIDATES_MOST]]
     path = parts.path
     if "/index.php" in path:
-        results.append(root + path[: path.index("/index.php")] + "/api.php")
-    results.extend(root + place for place in _API_PATHS)
+        candidates.append(root + path[: path.index("/index.php")] + "/api.php")
+    candidates.extend(root + place for place in _API_PATHS)
     folder = path.rpartition("/")[0]
     while folder:
-        results.append(f"{root}{folder}/api.php")
+        candidates.append(f"{root}{folder}/api.php")
         folder = folder.rpartition("/")[0]
     domain = registrable(host_of(url))
-    return list(dict.fromkeys(each for each in results if each and registrable(host_of(each)) == domain))
+    return list(dict.fromkeys(each for each in candidates if each and registrable(host_of(each)) == domain))
 
 
 def declared_api(url: str, text: str) -> str:
@@ -177,8 +177,8 @@ class _LinkCollector(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag == "link" and len(self.links) < 200:
-            results = dict(attrs)
-            self.links.append(((results.get("rel") or "").strip().lower(), results.get("href") or ""))
+            attributes = dict(attrs)
+            self.links.append(((attributes.get("rel") or "").strip().lower(), attributes.get("href") or ""))
 
 
 def _links(text: str) -> list[tuple[str, str]]:

@@ -62,9 +62,9 @@ async def unknown_entities(repository: WikiApi, entries: Sequence[str]) -> list[
 
 async def _read_some(repository: WikiApi, ids: list[str]) -> dict[str, Statements | None]:
     """Read statements; request items that the answer leaves out again in smaller batches."""
-    results: dict[str, Statements | None] = {}
+    statements_by_id: dict[str, Statements | None] = {}
     try:
-        results = dict(_statements(await repository.get(action="wbgetentities", ids=ids, props="claims"), ids))
+        statements_by_id = dict(_statements(await repository.get(action="wbgetentities", ids=ids, props="claims"), ids))
     except BodyTooLargeError:
         pass
     except models.WikiRefusedError as error:
@@ -73,14 +73,14 @@ async def _read_some(repository: WikiApi, ids: list[str]) -> dict[str, Statement
             raise
         if len(ids) == 1:
             return {ids[0]: frozenset()}
-    left = [each for each in ids if each not in results]
+    left = [each for each in ids if each not in statements_by_id]
     if len(ids) == 1 and left:
         log.warning("%s does not return the statements of %s", repository.host, ids[0])
         return {ids[0]: None}
     middle = (len(left) + 1) // 2 if len(left) == len(ids) else len(left)
     for some in filter(None, (left[:middle], left[middle:])):
-        results.update(await _read_some(repository, some))
-    return results
+        statements_by_id.update(await _read_some(repository, some))
+    return statements_by_id
 
 
 def _statements(answer: Mapping[str, Any], properties: Sequence[str]) -> Iterator[tuple[str, Statements]]:
@@ -100,13 +100,13 @@ def parse_claims(claims: Any) -> Statements:
         return frozenset()
     if not isinstance(claims, dict):
         raise _malformed_answer("claims")
-    results = set()
+    statements = set()
     for name in claims:
         for statement in models.json_rows(claims, name):
             if statement.get("rank") != "deprecated":
-                results.add(name)
-                results.update(f"{name}={value}" for value in _values(statement.get("mainsnak")))
-    return frozenset(results)
+                statements.add(name)
+                statements.update(f"{name}={value}" for value in _values(statement.get("mainsnak")))
+    return frozenset(statements)
 
 
 def _values(snak: Any) -> tuple[str, ...]:

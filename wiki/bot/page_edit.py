@@ -352,7 +352,7 @@ def changes_of(task: EditTask, drafted: EditDraft) -> tuple[bot_edits.EditChange
         spans = [tag.span for tag in (citation, citation.dead_tag, citation.archive_tag) if tag is not None]
         return text[min(span.start for span in spans) : max(span.end for span in spans)]
 
-    results = list(draft_changes(task, drafted.repaired))
+    changes = list(draft_changes(task, drafted.repaired))
     for number, change in enumerate(drafted.repaired.changes):
         at = min((piece.span.start for piece in change.replacements), default=0)
         indexes = [i for i, each in enumerate(drafted.citations) if each.url == change.url]
@@ -360,8 +360,8 @@ def changes_of(task: EditTask, drafted: EditDraft) -> tuple[bot_edits.EditChange
             index = min(indexes, key=lambda each: away(each, at))
             was = source(drafted.now.text, drafted.citations[index])
             became = source(drafted.repaired.text, drafted.after[places[index]])
-            results[number] = replace(results[number], before=was, after=became)
-    return tuple(results)
+            changes[number] = replace(changes[number], before=was, after=became)
+    return tuple(changes)
 
 
 def draft_changes(task: EditTask, repaired: RepairedText) -> tuple[bot_edits.EditChange, ...]:

@@ -27,11 +27,11 @@ _REFUSED: Final = frozenset({StatusCode.NO_ACCESS, StatusCode.LOGIN})
 
 def pages_named(store: RegistryStore, wiki: Wiki, titles: Iterable[str]) -> tuple[list[int], tuple[str, ...]]:
     """Return the ids of these pages, and the titles that the registry does not have."""
-    results = list(dict.fromkeys(titles))
+    unique_titles = list(dict.fromkeys(titles))
     with store.reading() as rows:
-        by_title = pages_by_title(rows, wiki.id, results)
-    known = [by_title[title].page_id for title in results if title in by_title]
-    return list(dict.fromkeys(known)), tuple(title for title in results if title not in by_title)
+        by_title = pages_by_title(rows, wiki.id, unique_titles)
+    known = [by_title[title].page_id for title in unique_titles if title in by_title]
+    return list(dict.fromkeys(known)), tuple(title for title in unique_titles if title not in by_title)
 
 
 def edit_tasks(

@@ -83,7 +83,7 @@ def choose_remedies(
     A link whose copies all fail the check has none for now: it is not tagged as a link without a copy.
     `held`: ids of links that must not be changed on this page (B14); `added`: dates on which URLs were added.
     """
-    results: dict[str, LinkRemedy] = {}
+    remedies: dict[str, LinkRemedy] = {}
     walled = {each.url for each in citations if each.is_paywalled}
     for url, day in _accessed(citations).items():
         fact = known.get(url_key_or_empty(url))
@@ -91,21 +91,21 @@ def choose_remedies(
             continue
         if fact.condition is LinkCondition.ALIVE:
             if fact.is_ours:
-                results[url] = LinkRemedy(LinkCondition.ALIVE, is_ours=True)
+                remedies[url] = LinkRemedy(LinkCondition.ALIVE, is_ours=True)
             continue
         accessed_at = day or added.get(url)
         unshown = checks.unshown if checks is not None else {}
         copy = choose_copy(fact, accessed_at, choosing, unshown)
         if copy is None and unshown and choose_copy(fact, accessed_at, choosing) is not None:
             continue
-        results[url] = LinkRemedy(
+        remedies[url] = LinkRemedy(
             fact.condition,
             None if copy is None else ArchivedCopy(copy.address, copy.timestamp, copy.service, choosing.title(copy)),
             is_ours=fact.is_ours,
             bad_archives=frozenset() if copy is None or checks is None else frozenset(checks.bad),
             is_sought=choosing.has_own or fact.is_sought,
         )
-    return results
+    return remedies
 
 
 def undated_urls(
@@ -130,16 +130,16 @@ def choose_copy(
     last = None if known.died_day is None else _end_of(known.died_day)
     if known.condition is LinkCondition.USURPED and at is not None:
         last = at if last is None else min(at, last)
-    results = [each.copy for each in known.copies if each.address and each.missed_day is None]
+    copies = [each.copy for each in known.copies if each.address and each.missed_day is None]
     own = choosing.own(known.url, at)
     for other in (last, FIRST_COPY):  # the nearest may be too late while an older one is not
         if own is None or _is_before(own, last):
             break
         own = choosing.own(known.url, other)
     if own is not None:
-        results.append(own)
+        copies.append(own)
     # Without a timestamp the copy's content and date are unknown.
-    good = (each for each in results if each.timestamp and is_good(each, choosing.now) and _is_before(each, last))
+    good = (each for each in copies if each.timestamp and is_good(each, choosing.now) and _is_before(each, last))
     usable = [each for each in good if each.address not in unshown]
     return pick_best_copy(choose_versions(usable, at, choosing.now), choosing.order, at)
 
@@ -157,12 +157,12 @@ def decision_digest(known: Iterable[KnownLink], held: Collection[int], choices: 
 
 def _accessed(citations: Iterable[Citation]) -> dict[str, datetime | None]:
     """Return each URL's access date: of several citations the first that has one."""
-    results: dict[str, datetime | None] = {}
+    dates_by_url: dict[str, datetime | None] = {}
     for each in citations:
         day = each.access_date
         moment = None if day is None else datetime.combine(day, time(23, 59, 59), UTC)
-        results[each.url] = results.get(each.url) or moment
-    return results
+        dates_by_url[each.url] = dates_by_url.get(each.url) or moment
+    return dates_by_url
 
 
 def _is_doubted(facts: UrlFacts, day: int) -> bool:

@@ -183,11 +183,11 @@ def read_answers(document: Any, urls: Sequence[str], fronts: Iterable[str]) -> t
         return {}, _FRESH_DEFAULT_S
     allowed = tuple(f"{origin.rstrip('/')}/".lower() for origin in fronts)
     paired = ((url, each) for url, each in zip(urls, links, strict=False) if isinstance(each, dict))
-    results = {url: _read_answer(url, each, allowed) for url, each in paired if each.get("url") == url}
+    answers = {url: _read_answer(url, each, allowed) for url, each in paired if each.get("url") == url}
     fresh = document.get("fresh_s")
     is_number = isinstance(fresh, (int, float)) and not isinstance(fresh, bool)
     is_sane = is_number and 0 <= fresh <= _FRESH_LIMIT_S
-    return results, float(fresh) if is_sane else _FRESH_DEFAULT_S
+    return answers, float(fresh) if is_sane else _FRESH_DEFAULT_S
 
 
 def _read_answer(url: str, each: Mapping[str, Any], allowed: tuple[str, ...]) -> LinkAnswer:
@@ -319,8 +319,8 @@ class HttpLinkLookup(LinkLookup, AbstractAsyncContextManager["HttpLinkLookup"]):
         """Return answers by URL; `failure` is set when the front failed."""
         now = self._clock.monotonic()
         known = {url: self._cached.get((wiki, url), (now, LinkAnswer(url))) for url in dict.fromkeys(urls)}
-        results = {url: cached for url, (until, cached) in known.items() if until > now}
-        for batch in url_batches(url for url in known if url not in results):
+        answers_by_url = {url: cached for url, (until, cached) in known.items() if until > now}
+        for batch in url_batches(url for url in known if url not in answers_by_url):
             if self._clock.monotonic() < self._rests_until:
                 break
             try:
@@ -330,14 +330,14 @@ class HttpLinkLookup(LinkLookup, AbstractAsyncContextManager["HttpLinkLookup"]):
                 self._rests_until = self._clock.monotonic() + FAILURE_PAUSE_S
                 break
             self.failure = ""
-            results |= answers
+            answers_by_url |= answers
             until = self._clock.monotonic() + fresh_s
             for url, answer in answers.items():
                 self._cached[wiki, url] = (until, answer)
                 self._cached.move_to_end((wiki, url))
             while len(self._cached) > ANSWERS_KEPT:
                 self._cached.popitem(last=False)
-        return results
+        return answers_by_url
 
     async def _request(self, wiki: str, urls: list[str]) -> tuple[dict[str, LinkAnswer], float]:
         question = {"wiki": wiki, "urls": urls, "lang": self._manner.language or None}

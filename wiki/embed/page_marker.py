@@ -157,7 +157,7 @@ class _LinkReader:
         """Yield each link once it is closed or can no longer be."""
         if self._none:
             return
-        results: list[MarkableLink] = []
+        markable_links: list[MarkableLink] = []
         current: MarkableLink | None = None
         self._want()
         for tag in html_tags.iter_tags(self._data, self._watch):
@@ -172,7 +172,7 @@ class _LinkReader:
                 if not (tag.is_end or self._skip or (self._has_only and not self._only)):
                     current = self._link(tag)
                 if current is not None:
-                    results.append(current)
+                    markable_links.append(current)
                 self._watch.only_citing = current is None and self._may_pass
             elif tag.name == b"base" and not tag.is_end:
                 for each in html_tags.tag_attributes(self._data, tag):
@@ -181,8 +181,8 @@ class _LinkReader:
                         self._base = attribute_text(self._data[each.start : each.end], self._codec).strip()
                         self._cited.clear()  # relative links after it mean something else
                         self._want()
-        has_copy = _beside_copies(results)
-        for place, link in enumerate(results):
+        has_copy = _beside_copies(markable_links)
+        for place, link in enumerate(markable_links):
             is_marked = link.end >= 0 and _SPACE_AND_SUP.match(self._data, link.end)
             if not (link.is_copy or place in has_copy or is_marked):
                 yield link

@@ -210,7 +210,7 @@ def request_fault(method: str, target: bytes, head: HeaderList) -> tuple[int, st
     if not target.startswith(b"/") and not (method == "OPTIONS" and target == b"*"):
         return 400, "The requested address is not a path."
     if header_values(head, b"transfer-encoding") and header_values(head, b"content-length"):
-        return 400, "The request states its length twice."  # RFC 9112, 6.1: a smuggler's
+        return 400, "The request states its length twice."  # RFC 9112, 6.1: request smuggling
     if len(set(header_values(head, b"content-length"))) > 1 or len(header_values(head, b"host")) > 1:
         return 400, "The request contradicts itself."
     upgrades = _words(header_value(head, b"upgrade")) - {b"h2c"}

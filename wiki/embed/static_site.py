@@ -121,12 +121,12 @@ class StaticSite:
         """List all files and links to files, as paths below the folder, in order."""
         if not self._root.is_dir():
             return [""]
-        results = []
+        names = []
         for folder, below, files in os.walk(self._root):
             below.sort()
             links = [each for each in below if Path(folder, each).is_symlink()]
-            results += [os.path.relpath(Path(folder, each), self._root) for each in (*files, *links)]
-        return sorted(name.replace(os.sep, "/") for name in results if not _SCRATCH.fullmatch(name))
+            names += [os.path.relpath(Path(folder, each), self._root) for each in (*files, *links)]
+        return sorted(name.replace(os.sep, "/") for name in names if not _SCRATCH.fullmatch(name))
 
     async def mark(
         self, names: list[str], lookup: LinkLookup, *, target: Path | None, write: bool, done: SiteMarkResult

@@ -119,15 +119,15 @@ class HandOver:
         wanted = await asyncio.to_thread(self._due_links, present, days, own)
         try:
             fresh = await self._fresh(wanted, now - timedelta(days=days))
-            results = [each for each in wanted if each.url not in fresh]
-            if results:
-                await self.archive.take(results)
+            stale = [each for each in wanted if each.url not in fresh]
+            if stale:
+                await self.archive.take(stale)
         except WeboidError as error:
             log.warning("%s: the archive does not accept %s links: %s", self.name, len(present), error)
             await asyncio.to_thread(self._put_off, present, removed, now)
             return HandOverResult(gone=len(removed), put_off=len(present))
         await asyncio.to_thread(self._put_off, [], rows, now)
-        return HandOverResult(len(results), len(wanted) - len(results), len(removed), len(present) - len(wanted))
+        return HandOverResult(len(stale), len(wanted) - len(stale), len(removed), len(present) - len(wanted))
 
     async def offer_again(self, page_ids: Sequence[int], now: datetime, own: Collection[str]) -> int:
         """Queue living links of swept pages without a good copy again; return their number. Raises WeboidError."""
@@ -153,15 +153,15 @@ class HandOver:
             urls = urls_by_id(reader, [link.url_id for link in links])
         with self.store.reading() as connection:
             rules = self.rules.rules_of(connection, self.wiki_id)
-        results = {
+        url_by_link = {
             link: archivable_url(urls[link.url_id].url, rules, own)
             for link in links
             if link.url_id in urls and urls[link.url_id].state in _LIVING
         }
-        return {link: url for link, url in results.items() if url}
+        return {link: url for link, url in url_by_link.items() if url}
 
     async def _fresh(self, wanted: Sequence[DueLink], since: datetime) -> set[str]:
-        results: set[str] = set()
+        fresh_urls: set[str] = set()
         for unless_archived, moment in ((False, since), (True, _EARLIEST)):
             urls = dict.fromkeys(
                 each.url
@@ -169,8 +169,8 @@ class HandOver:
                 if (each.priority in UNLESS_ARCHIVED) is unless_archived and (unless_archived or each.archived_days)
             )
             if urls:
-                results |= set(await self.archive.archived(list(urls), moment))
-        return results
+                fresh_urls |= set(await self.archive.archived(list(urls), moment))
+        return fresh_urls
 
     def _due_links(self, rows: Sequence[BacklogRow], days: int, own: Collection[str]) -> list[DueLink]:
         with self.store.snapshot() as reader:
@@ -178,16 +178,16 @@ class HandOver:
         with self.store.reading() as connection:
             rules = self.rules.rules_of(connection, self.wiki_id)
             wiki = wiki_of(connection, self.wiki_id)
-        results = []
+        due_links = []
         for row in rows:
             known = urls.get(row.url_id)
             if known is not None and (url := archivable_url(known.url, rules, own)):
                 spelled = row.spelling if url == known.url else ""
                 page_url = wiki.page_address(row.title)
-                results.append(
+                due_links.append(
                     DueLink(spelled or url, self.name, row.page_id, row.priority, days, page_url, wiki.pages_url)
                 )
-        return results
+        return due_links
 
     def _put_off(self, postponed: Sequence[BacklogRow], finished: Sequence[BacklogRow], now: datetime) -> None:
         """Remove the links that are done or gone, and postpone the others."""

@@ -217,20 +217,20 @@ async def categories_below(
 ) -> tuple[frozenset[str], bool]:
     """Return all categories down to the depth limit, and whether the tree is complete; cycles are safe."""
     level = {category_name(each, facts) for each in roots}
-    results = set(level)
+    categories = set(level)
     for _ in range(max(settings.category_depth, 0)):
         below: set[str] = set()
         for name in sorted(level):
             title = category_title(name, facts)
             async for part in source.whole_listing(SUBCATEGORIES, title):
                 below.update(after_colon(each.title) for each in part.pages)
-                if len(results) + len(below) > TREE_LIMIT:
-                    return frozenset(sorted(results | below)[:TREE_LIMIT]), False
-        level = below - results
-        results |= level
+                if len(categories) + len(below) > TREE_LIMIT:
+                    return frozenset(sorted(categories | below)[:TREE_LIMIT]), False
+        level = below - categories
+        categories |= level
         if not level:
             break
-    return frozenset(results), True
+    return frozenset(categories), True
 
 
 REPEAT_DELAYS = (
@@ -279,14 +279,14 @@ def tasks_text(tasks: Iterable[ListTask]) -> str:
 def add_tasks(tasks: Iterable[ListTask], lists: Iterable[tuple[str, str]], *, now: datetime) -> tuple[ListTask, ...]:
     """Add a task for each list (kind, title); a repeated change of a template restarts its task."""
     moment = int(now.timestamp())
-    results = {(task.kind, task.title): task for task in tasks}
+    tasks_by_list = {(task.kind, task.title): task for task in tasks}
     for kind, title in lists:
         due = moment
         if kind == "template":
-            results.pop((kind, title), None)
+            tasks_by_list.pop((kind, title), None)
             due = int((now + REPEAT_DELAYS[0]).timestamp())
-        results.setdefault((kind, title), ListTask(kind, title[:_TITLE_LIMIT], moment, due))
-    return tuple(results.values())[-TASKS_LIMIT:]
+        tasks_by_list.setdefault((kind, title), ListTask(kind, title[:_TITLE_LIMIT], moment, due))
+    return tuple(tasks_by_list.values())[-TASKS_LIMIT:]
 
 
 def next_task(tasks: Iterable[ListTask], *, now: datetime) -> ListTask | None:

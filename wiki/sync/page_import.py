@@ -264,16 +264,16 @@ async def read_page_batch(
 
 
 def _cite_pages(pages: Sequence[WikiPage], cite: Cite) -> dict[int, Sequence[Citation]]:
-    results = {}
+    citations_by_page = {}
     for page in pages:
         if page.text is not None and page.model == "wikitext":
             try:
-                results[page.page_id] = cite(page.text)
+                citations_by_page[page.page_id] = cite(page.text)
             except RecursionError:
                 log.warning("the citations of page %s cannot be read", page.page_id)
             except Exception:
                 log.exception("the citations of page %s cannot be read", page.page_id)
-    return results
+    return citations_by_page
 
 
 async def find_cited_day(api: WikiApi, store: RegistryStore, link: LinkRef, page_id: int) -> int | None:

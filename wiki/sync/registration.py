@@ -64,12 +64,12 @@ def put_wiki(connection: Connection, wanted: WikiRegistration, *, day: int) -> w
 
 def find_registered(registered: Iterable[wikis.Wiki], wanted: WikiRegistration) -> wikis.Wiki | None:
     """Find the wiki with this address or name; InputError: invalid, or already observed under another name."""
-    results = list(registered)
+    known_wikis = list(registered)
     at = comparable_address(wanted.address)
-    first = next((each for each in results if each.url and comparable_address(each.url) == at), None)
+    first = next((each for each in known_wikis if each.url and comparable_address(each.url) == at), None)
     if first is None:
         name = wikis.parse_wiki(wanted.name) if "@" in wanted.name else None
-        return next((each for each in results if each.name == name), None)
+        return next((each for each in known_wikis if each.name == name), None)
     dbname, _, farm = wanted.name.partition("@")
     others = (dbname, first.name.dbname), (farm, first.name.farm), (wanted.farm, first.name.farm)
     if any(written and written != known for written, known in others):
@@ -114,7 +114,7 @@ def namespace_ids(words: Iterable[str], known: Mapping[int, WikiNamespace]) -> t
         names[normalized_name(each.canonical)] = each.id
         names[normalized_name(each.name)] = each.id
     names.pop("", None)  # the articles' own
-    results: dict[int, None] = {}
+    ids: dict[int, None] = {}
     for word in words:
         is_number = word.isascii() and word.isdigit() and len(word) < 7
         number = int(word) if is_number else names.get(normalized_name(word), -1)
@@ -122,8 +122,8 @@ def namespace_ids(words: Iterable[str], known: Mapping[int, WikiNamespace]) -> t
             spaces = sorted((each.id, each.name or "(main)") for each in known.values() if each.id >= 0)
             listed = ", ".join(f"{number} {name}" for number, name in spaces)
             raise InputError(f"The wiki has no namespace {word[:80]!r}; it has {listed}.")
-        results[number] = None
-    return tuple(results)
+        ids[number] = None
+    return tuple(ids)
 
 
 def normalized_name(name: str) -> str:

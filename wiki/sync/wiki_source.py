@@ -81,8 +81,8 @@ class WikiSource:
         )
         if items_at is None:
             return pages
-        results = {page.item for page in pages if page.item and _ITEM.fullmatch(page.item)}
-        statements = await self._items.statements(sorted(results), items_at) if results else {}
+        items = {page.item for page in pages if page.item and _ITEM.fullmatch(page.item)}
+        statements = await self._items.statements(sorted(items), items_at) if items else {}
         return [replace(page, statements=statements.get(page.item) if page.item else frozenset()) for page in pages]
 
     async def texts(self, titles: Sequence[str], address: str = "") -> Mapping[str, str | None]:
@@ -141,15 +141,15 @@ class FarmPages:
     """Mapping of page addresses to a farm's wikis."""
 
     def __init__(self, wikis: Iterable[Wiki], own: Wiki, own_pages_url: str) -> None:
-        results: dict[str, str] = {}
+        api_by_prefix: dict[str, str] = {}
         for wiki in wikis:
             is_own = wiki.id == own.id
             start, mark, end = (wiki.pages_url or (own_pages_url if is_own else "")).partition("$1")
             prefix = _address(start) if mark and not end else ""  # empty: unknown
             if prefix and (wiki.url or is_own):
-                results.setdefault(prefix, "" if is_own else wiki.url)
+                api_by_prefix.setdefault(prefix, "" if is_own else wiki.url)
         # Longest first: one wiki's address may be below another's.
-        self._apis = sorted(results.items(), key=lambda item: len(item[0]), reverse=True)
+        self._apis = sorted(api_by_prefix.items(), key=lambda item: len(item[0]), reverse=True)
 
     def target(self, url: str) -> tuple[str, str] | None:
         """Return (api.php, title) of the URL's target, with "" for the own wiki; None for other URLs."""

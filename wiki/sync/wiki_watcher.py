@@ -28,7 +28,7 @@ from wiki.sync.webhook import NotifyWiki
 from wiki.sync.wiki_feed import FeedRound, WikiFeed
 from wiki.sync.wiki_source import WikiSource
 
-STREAM_RETRY_S = 300.0  # after a stream that would not have us
+STREAM_RETRY_S = 300.0  # after an event stream failed
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ FIRST_BACK_OFF_S = 5.0
 LONGEST_BACK_OFF_S = 300.0
 TROUBLE_RETRY_S = 60.0  # until a problem that a person must fix is checked again
 NEW_WIKIS_S = 30.0  # between two searches for wikis that were added
-RING_LIMIT = 10_000  # notified pages stored for a wiki until it is queried
+SIGNAL_LIMIT = 10_000  # notified pages stored for a wiki until it is queried
 
 
 # Opens the source of a wiki with its current settings.
@@ -93,11 +93,11 @@ class _WikiSignal:
 
     def notify(self, pages: Collection[int]) -> None:
         for page in pages:
-            if len(self.pages) < RING_LIMIT:
+            if len(self.pages) < SIGNAL_LIMIT:
                 self.pages[page] = None
         self.event.set()
 
-    def answer(self) -> tuple[int, ...]:
+    def take_pages(self) -> tuple[int, ...]:
         self.event.clear()
         pages, self.pages = tuple(self.pages), {}
         return pages
@@ -173,7 +173,7 @@ class WikiWatcher:
                         self._on_report(WatcherReport(wiki.name, done))
             except Exception as error:  # noqa: BLE001 one wiki must not end the others' turns
                 is_well = False
-                await self._note(wiki, error)
+                await self._report_trouble(wiki, error)
             else:
                 await self._put_trouble(wiki, "")
         return is_well
@@ -203,7 +203,7 @@ class WikiWatcher:
                             pauses.reset()
             except Exception as error:  # noqa: BLE001 the other wikis go on, and this one later
                 has_failed = True
-                why = await self._note(wiki, error)
+                why = await self._report_trouble(wiki, error)
                 needs_operator = isinstance(why, InputError)
                 pause = TROUBLE_RETRY_S if needs_operator else pauses.next_s() * (1 + random.random() / 4)  # noqa: S311 no secret
                 if isinstance(why, WikiAwayError):
@@ -215,7 +215,7 @@ class WikiWatcher:
         signal, opened = self._signals[feed.wiki.id], None
         signal.event.set()  # at first the wiki is queried at once
         while not stop.is_set():
-            done = await feed.round(is_notified=signal.event.is_set(), hinted=signal.answer())
+            done = await feed.round(is_notified=signal.event.is_set(), hinted=signal.take_pages())
             self._on_report(WatcherReport(feed.wiki.name, done))
             yield done
             if opened is not None and opened != _opening_settings(feed):
@@ -229,7 +229,7 @@ class WikiWatcher:
             if signal.event.is_set() and self._shared.clock.monotonic() - began < LEAST_PAUSE_S:
                 await wait_for_any(stop, timeout_s=LEAST_PAUSE_S)
 
-    async def _note(self, wiki: Wiki, error: Exception) -> WeboidError:
+    async def _report_trouble(self, wiki: Wiki, error: Exception) -> WeboidError:
         """Report an error of a wiki, with its traceback if it is internal; return it as reported."""
         if not isinstance(error, WeboidError):
             log.error("%s: the round failed", wiki.name, exc_info=error)

@@ -137,7 +137,7 @@ def is_url(text: str) -> bool:
 
 def find_links(text: str) -> list[ExternalLink]:
     """Find the external links of a flat text, in text order."""
-    results: list[ExternalLink] = []
+    links: list[ExternalLink] = []
     at = 0
     run = -1  # where the signs end of which a URL may be made
     unclosed_until = -1  # up to here nothing closes a bracket
@@ -161,7 +161,7 @@ def find_links(text: str) -> list[ExternalLink]:
                 link = _bracketed(text, start + is_relative, begin.end(), end)
                 if isinstance(link, ExternalLink):
                     if place_of(text, link.start, link.end) is not TextPlace.LABEL:
-                        results.append(link)
+                        links.append(link)
                     at = link.end
                     continue
                 unclosed_until = link
@@ -170,9 +170,9 @@ def find_links(text: str) -> list[ExternalLink]:
         bare = _bare(text, start, begin.end(), end)
         at = end if bare is not None or not takes_letters(text, start) else at
         if bare is not None:
-            results.append(bare)
+            links.append(bare)
             at = _skip_link(text, end) if "|" not in text[bare.end : end] else bare.end
-    return results
+    return links
 
 
 def opens_tag(text: str, at: int) -> bool:

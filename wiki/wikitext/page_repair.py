@@ -65,8 +65,8 @@ def insertion_places(text: str, offsets: Iterable[int], references: frozenset[st
                 state.update((each, False) for each in inside)
                 due += _pieces(text, node, references, is_text=is_text)
     edges = node_edges(top)
-    results = (each for each in wanted if state[each] and not is_escaped(text, each, edges))
-    return frozenset(results) - _in_headings(text, wanted)
+    allowed = (each for each in wanted if state[each] and not is_escaped(text, each, edges))
+    return frozenset(allowed) - _in_headings(text, wanted)
 
 
 def _within(wanted: Sequence[int], start: int, end: int) -> Sequence[int]:
@@ -87,7 +87,7 @@ def _pieces(text: str, node: WikitextNode, references: frozenset[str], *, is_tex
 
 def _in_headings(text: str, wanted: Sequence[int]) -> frozenset[int]:
     """Return the places that are in headings, in one pass over the lines."""
-    results, end, is_heading = set(), -1, False
+    places, end, is_heading = set(), -1, False
     for at in wanted:
         if at > end:
             start = text.rfind("\n", max(end, 0), at) + 1 or max(end + 1, 0)
@@ -95,16 +95,16 @@ def _in_headings(text: str, wanted: Sequence[int]) -> frozenset[int]:
             end = end if end >= 0 else len(text)
             is_heading = text.startswith("=", start) and text[start:end].rstrip().endswith("=")
         if is_heading:
-            results.add(at)
-    return frozenset(results)
+            places.add(at)
+    return frozenset(places)
 
 
 def repair_page(
     text: str, citations: Sequence[Citation], remedies: Remedies, rules: TemplateRules, options: RepairOptions
 ) -> RepairedText:
     """Repair every citation whose URL has a remedy, with rules limited by `limit_rules`."""
-    results = [each for each in citations if each.url in remedies]
-    if not results:
+    dead_citations = [each for each in citations if each.url in remedies]
+    if not dead_citations:
         return RepairedText(text)
     dates = (
         parameter.value
@@ -124,7 +124,7 @@ def repair_page(
     following = dict(zip(map(id, citations), citations[1:], strict=False))
     drafts: list[tuple[Citation, RepairDraft]] = []
     refused: list[UnrepairedCitation] = []
-    for citation in results:
+    for citation in dead_citations:
         if link_repair.copy_follows(page, citation, following.get(id(citation))):
             continue
         try:
@@ -184,7 +184,7 @@ def _without_overlaps(
     drafts: Sequence[tuple[Citation, RepairDraft]], refused: list[UnrepairedCitation]
 ) -> list[tuple[Citation, RepairDraft]]:
     """Return the drafts with changes; of overlapping drafts the first."""
-    results, accepted_edits = list[tuple[Citation, RepairDraft]](), list[SpanEdit]()
+    accepted, accepted_edits = list[tuple[Citation, RepairDraft]](), list[SpanEdit]()
     for citation, draft in sorted(drafts, key=lambda each: each[0].span.start):
         if not draft.edits or draft.kind is None:
             continue
@@ -197,8 +197,8 @@ def _without_overlaps(
             refused.append(UnrepairedCitation(citation, NoRepairReason.LATER))
             continue
         accepted_edits = [*accepted_edits[-64:], *draft.edits]
-        results.append((citation, draft))
-    return results
+        accepted.append((citation, draft))
+    return accepted
 
 
 def _apply_drafts(text: str, drafts: Sequence[tuple[Citation, RepairDraft]]) -> tuple[str, tuple[CitationRepair, ...]]:

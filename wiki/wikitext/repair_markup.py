@@ -120,7 +120,7 @@ class CopyWorth(StrEnum):
     """Usability of an archive URL."""
 
     NONE = "none"  # there is none
-    GOOD = "good"  # a copy of the link, as far as its text tells
+    GOOD = "good"  # a copy of the link, by its text
     BAD = "bad"  # no archive's, of another page, or of an archive that is gone
 
 
@@ -284,8 +284,8 @@ def is_obsolete(page: PageRepairContext, tag: CitationTag) -> bool:
     usual = rules.archives.get(rules.name_of(_name_in(rules.writing.archive)))
     if known is None or usual is None or known is usual:
         return False
-    results = {*known.address, *known.original, *known.stamps, *known.date, "df"}
-    return all(fold_name(name) in results or not each.value for name, each in tag.parameters.items())
+    names = {*known.address, *known.original, *known.stamps, *known.date, "df"}
+    return all(fold_name(name) in names or not each.value for name, each in tag.parameters.items())
 
 
 def citation_text(page: PageRepairContext, url: str, title: str, copy: ArchivedCopy, status: str) -> str:
@@ -296,17 +296,17 @@ def citation_text(page: PageRepairContext, url: str, title: str, copy: ArchivedC
     if template is None or day is None:
         return ""
     parameter = preferred_parameter(template, ParameterRole.STATUS)
-    results = {
+    value_by_role = {
         ParameterRole.URL: url,
         ParameterRole.TITLE: title,
         ParameterRole.ARCHIVE_URL: copy.address,
         ParameterRole.ARCHIVE_DATE: format_day(day, page.dates, page.language),
         ParameterRole.STATUS: status_value(page.rules, parameter, status) if parameter else "",
     }
-    needed = results.keys() - {ParameterRole.STATUS}
-    if not all(template.names.get(role) and results[role] for role in needed):
+    needed = value_by_role.keys() - {ParameterRole.STATUS}
+    if not all(template.names.get(role) and value_by_role[role] for role in needed):
         return ""
-    parts = (f"|{preferred_parameter(template, role)}={value}" for role, value in results.items() if value)
+    parts = (f"|{preferred_parameter(template, role)}={value}" for role, value in value_by_role.items() if value)
     return f"{{{{{name}{''.join(parts)}}}}}"
 
 

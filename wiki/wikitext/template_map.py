@@ -78,21 +78,21 @@ def check_map(entries: Any, place: str) -> Mapping[str, Any]:
 
 def overlay_map(base: Mapping[str, Any], entries: Mapping[str, Any]) -> Mapping[str, Any]:
     """Overlay maps: tables are merged by key, entries and names of tags appended, `without` removes names."""
-    results = dict(base)
+    merged = dict(base)
     for key, value in entries.items():
         before = base.get(key)
         if key in _ENTRIES or key == "namespaces":
-            results[key] = [*(before or ()), *value]
+            merged[key] = [*(before or ()), *value]
         elif key == "tags":
             before = before or {}
-            results[key] = before | {name: [*before.get(name, ()), *names] for name, names in value.items()}
+            merged[key] = before | {name: [*before.get(name, ()), *names] for name, names in value.items()}
         elif isinstance(value, Mapping) and isinstance(before, Mapping):
-            results[key] = {**before, **value}
+            merged[key] = {**before, **value}
             if key == "write" and "status" in value:
-                results[key]["status"] = {**before.get("status", {}), **value["status"]}
+                merged[key]["status"] = {**before.get("status", {}), **value["status"]}
         else:
-            results[key] = value
-    return results
+            merged[key] = value
+    return merged
 
 
 def _check(value: Any, form: Any, place: str) -> None:
@@ -303,14 +303,14 @@ def _compile_rules(document: Mapping[str, Any]) -> TemplateRules:
 
 
 def _citation(entry: Mapping[str, Any], common: Mapping[str, Sequence[str]]) -> CitationTemplate:
-    results = {**common, **entry.get("parameters", {})}
-    names = {role: tuple(results.get(role.value, ())) for role in ParameterRole}
+    entries = {**common, **entry.get("parameters", {})}
+    names = {role: tuple(entries.get(role.value, ())) for role in ParameterRole}
     roles: dict[str, ParameterRole] = {}
     for role, written in names.items():
         for name in written:
             roles.setdefault(fold_name(name), role)
     names = {role: written for role, written in names.items() if written}
-    return CitationTemplate(roles, names, _names(results.get("text-urls", ())), _folded(results.get("more-urls", ())))
+    return CitationTemplate(roles, names, _names(entries.get("text-urls", ())), _folded(entries.get("more-urls", ())))
 
 
 def _lists(entry: Mapping[str, Any], *keys: str) -> dict[str, tuple[str, ...]]:

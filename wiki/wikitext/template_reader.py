@@ -52,7 +52,7 @@ def written_name(text: str, node: WikitextNode) -> str:
 
 def parameters_of(text: str, node: WikitextNode) -> list[GivenParameter]:
     """Return a template's parameters, in text order."""
-    results, unnamed = [], 0
+    parameters, unnamed = [], 0
     for part in node.parts[1:]:
         start = part.start
         if part.equals >= 0:
@@ -70,8 +70,8 @@ def parameters_of(text: str, node: WikitextNode) -> list[GivenParameter]:
         end = inner + len(value)
         if part.children:
             value = _plain(text, inner, end, part.children).strip()
-        results.append(GivenParameter(_folded(name), name, value[:LONGEST_VALUE], start, inner, end, part))
-    return results
+        parameters.append(GivenParameter(_folded(name), name, value[:LONGEST_VALUE], start, inner, end, part))
+    return parameters
 
 
 def _plain(text: str, start: int, end: int, children: Sequence[WikitextNode]) -> str:
@@ -145,7 +145,7 @@ class TemplateReader:
             others = (by_name[name] for name in template.more_urls if name in by_name)
             place = next((each for each in others if is_url(each.value)), archive)
         draft = None if place is None else self._cited(node, place, template)
-        results = [archive] if archive is not None else []
+        used = [archive] if archive is not None else []
         if draft is not None and place is not None:
             draft.template = written
             draft.parameters = {role: each.parameter for role, each in roles.items()}
@@ -156,14 +156,14 @@ class TemplateReader:
             draft.archived = archive.value if archive is not None else ""
             draft.within = stretch.within
             self.add(stretch, draft)
-            results.append(place)
+            used.append(place)
             end = draft.url_span.end  # tags may follow a URL in its own parameter
             children = [each for each in place.part.children if each.start >= end]
             if children and not draft.is_malformed:
                 inner = stretch.inner(end, place.part.end, children)
                 inner.within, inner.cited, inner.is_value = draft.template, draft, True
                 self.surely(inner)
-        values = [each for each in parameters if each not in results]
+        values = [each for each in parameters if each not in used]
         self._values(stretch, TextSpan(node.start, node.end), written, values, draft)
 
     def _cited(self, node: WikitextNode, place: GivenParameter, template: CitationTemplate) -> CitationDraft | None:
@@ -195,8 +195,8 @@ class TemplateReader:
         return CitationDraft(CitationForm.CITATION, span, place.parameter.inner, place.value, is_malformed=True)
 
     def _link(self, stretch: TextStretch, node: WikitextNode, written: str, parameters: tuple[str, ...]) -> None:
-        results = _last_of_each(parameters_of(self.text, node))
-        by_name = _by_name(results)
+        given = _last_of_each(parameters_of(self.text, node))
+        by_name = _by_name(given)
         chosen = next((by_name[name] for name in parameters if name in by_name), None)
         span = TextSpan(node.start, node.end)
         if chosen is not None and (is_url(chosen.value) or _HOST.fullmatch(chosen.value)):
@@ -204,8 +204,8 @@ class TemplateReader:
             draft = CitationDraft(CitationForm.TEMPLATE, span, parameter.inner, chosen.value, scheme, written)
             draft.within, draft.parameters = stretch.within, {ParameterRole.URL: parameter}
             self.add(stretch, draft)
-            results = [each for each in results if each is not chosen]
-        self._values(stretch, span, written, results, None)
+            given = [each for each in given if each is not chosen]
+        self._values(stretch, span, written, given, None)
 
     def _tag(self, stretch: TextStretch, node: WikitextNode, written: str, name: str) -> None:
         rules = self.reader.rules
@@ -266,11 +266,11 @@ def _last_of_each(parameters: list[GivenParameter]) -> list[GivenParameter]:
 
 def _by_name(parameters: list[GivenParameter]) -> dict[str, GivenParameter]:
     """Index by folded name; of several spellings the first with a value."""
-    results: dict[str, GivenParameter] = {}
+    parameter_by_name: dict[str, GivenParameter] = {}
     for each in parameters:
-        if each.name not in results or not results[each.name].value:
-            results[each.name] = each
-    return results
+        if each.name not in parameter_by_name or not parameter_by_name[each.name].value:
+            parameter_by_name[each.name] = each
+    return parameter_by_name
 
 
 def _first(parameters: Mapping[str, TemplateParameter], names: tuple[str, ...]) -> TemplateParameter | None:

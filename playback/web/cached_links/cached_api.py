@@ -98,7 +98,7 @@ class LinkEvidenceReader:
         spelled, nothing = [each for _, each in spellings], list[CopyOffer | None]([None] * len(spellings))
         copy_offers, has_index = _tried("index", partial(self._offering.of, spelled, known.until_ms), nothing)
         offers = {place: offer for (place, _), offer in zip(spellings, copy_offers, strict=True) if offer is not None}
-        # The queue tells of URLs without a copy.
+        # URLs without a copy: their state in the queue.
         left = [
             text
             for place, each in spellings

@@ -240,13 +240,13 @@ class ReportPages:
         has_done = False  # unless the reports reflect the result of the action
         if url_reports is not None:
             count = url_reports.reachable.reports
-            results = {
+            outcomes = {
                 ReportAction.REPORT.value: count > 0,
                 ReportAction.WITHDRAW.value: count == 0,
                 ReportAction.REPLACE.value: True,
                 ReportAction.REMOVE.value: url_reports.replacement is None,
             }
-            has_done = results.get(done, False)
+            has_done = outcomes.get(done, False)
         return self._page(url_reports, url=url, done=done if has_done else "")
 
     def ask(self, request: Request) -> Response:

@@ -189,12 +189,12 @@ def show_command(*, name: str = argument("[NAME]", required=False, default=""), 
             warnings = source_warnings(store, where, wiki, bot)
         except InputError as error:
             warnings = [str(error)]
-    results = {state.name.lower(): count for state, count in sorted(pages.items())}
+    page_counts = {state.name.lower(): count for state, count in sorted(pages.items())}
     document = {
         "wiki": str(wiki.name),
         "enabled": bot.enabled,
         "settings": to_json(bot),
-        "edits": results,
+        "edits": page_counts,
         "messages": {state.name.lower(): count for state, count in sorted(talk.items())},
         "last": moment_text(last),
         "warnings": warnings,
@@ -206,7 +206,7 @@ def show_command(*, name: str = argument("[NAME]", required=False, default=""), 
         more = f" and {len(off) - _MOST_OFF:,} more" if len(off) > _MOST_OFF else ""
         lines.append(f"It skips {', '.join(off[:_MOST_OFF])}{more}.")
     lines += [f"- {warning}" for warning in warnings]
-    lines += [f"{count:>9,} {state}" for state, count in results.items()]
+    lines += [f"{count:>9,} {state}" for state, count in page_counts.items()]
     if last:
         lines.append(f"The last edit: {moment_text(last)}.")
     if pages.get(EditState.REVERTED):

@@ -117,11 +117,11 @@ def on_command(
         return
     if password_file:
         password_file = str(Path(password_file).expanduser().absolute())
-    results = {**values, "account": account, "password_file": password_file, "front": front_origin(front)}
+    changes = {**values, "account": account, "password_file": password_file, "front": front_origin(front)}
     with where.stores.registry() as store:
         wiki = choose_wiki(store, name)
         settings = settings_of_wiki(wiki)
-        bot = replace_settings(settings.bot, "bot", enabled=True, **results)
+        bot = replace_settings(settings.bot, "bot", enabled=True, **changes)
         if not bot.account or not bot.password_file:
             raise InputError(
                 "The bot needs an account of its own: create one on the wiki, log in with it, create a bot password "

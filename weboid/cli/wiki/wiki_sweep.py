@@ -59,14 +59,14 @@ def command(
         wikis = select_wikis(store, wanted)
         progress = stack.enter_context(count_progress())
         if dry_run:
-            results = [_surveyed(wiki, store, where.settings, progress) for wiki in wikis]
+            reports = [_surveyed(wiki, store, where.settings, progress) for wiki in wikis]
         else:
             frontier = stack.enter_context(where.frontier(make=True))
             shared = sync_services(where, store, frontier)
-            results = [_swept(wiki, shared, where.settings, progress, is_now=is_now, lists=lists) for wiki in wikis]
-    for facts in results:
+            reports = [_swept(wiki, shared, where.settings, progress, is_now=is_now, lists=lists) for wiki in wikis]
+    for facts in reports:
         output.show(facts, clean(_sentence(facts)))
-    return ExitCode.SOME_FAILED if any(facts["trouble"] for facts in results) else ExitCode.OK
+    return ExitCode.SOME_FAILED if any(facts["trouble"] for facts in reports) else ExitCode.OK
 
 
 async def _begun(wiki: Wiki, lists: Sequence[tuple[str, str]], source: WikiSource, shared: SyncServices) -> int | None:

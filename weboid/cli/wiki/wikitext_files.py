@@ -105,7 +105,7 @@ def _citation_lines(citation: citation_model.Citation, breaks: list[int]) -> lis
     kind = f"{citation.way} {citation.template}".strip()
     items = [f"line {bisect_left(breaks, citation.span.start) + 1}: {clean(citation.url)}  ({clean(kind)})"]
     tags = (citation.dead_tag, citation.archive_tag)
-    results = [
+    fields = [
         ("title", citation.title),
         ("in the parameter of", citation.within),
         ("seen", str(citation.access_date or "")),
@@ -113,7 +113,7 @@ def _citation_lines(citation: citation_model.Citation, breaks: list[int]) -> lis
         ("status", citation.status),
         ("marked by", ", ".join(tag.name for tag in tags if tag is not None)),
     ]
-    items += [f"    {name}: {clean(value)[:300]}" for name, value in results if value]
+    items += [f"    {name}: {clean(value)[:300]}" for name, value in fields if value]
     marks = (
         (citation.is_malformed, "not a URL that can be fetched unchanged"),
         (citation.is_archive_in_place, "the archive's address replaces the original"),
