@@ -154,6 +154,13 @@ def locked_folder(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+def enable_wal(database: sqlite3.Connection, path: Path) -> None:
+    """Set the journal mode WAL; SQLite itself does not wait for others that set it, whatever its busy timeout."""
+    if database.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        with locked_folder(path.parent):
+            database.execute("PRAGMA journal_mode = WAL")
+
+
 def replace_file(path: Path, data: str | bytes, *, mode: int = 0o666) -> None:
     """Write the file durably as a whole, by one writer: readers, and a crash, see the old or the new content."""
     fresh = path.with_name(f".{path.name}.new")

@@ -100,8 +100,6 @@ class FrontierTransaction:
         """Return the place of a new item or host: random in random order, else 0."""
         return self.rng.getrandbits(_PLACE_BITS) + 1 if self._random else 0
 
-    # Adding
-
     def again(self, known: Iterable[IncomingItem], age: timedelta) -> list[IncomingItem]:
         """Return offers for known URLs that ended at least `age` ago; open ones move to a higher lane.
 
@@ -172,8 +170,6 @@ class FrontierTransaction:
         )
         self.db.executemany("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", sorted(queue))
 
-    # Waiting
-
     def push(self, seq: int, host_id: int, lane: base.Lane, place: int) -> None:
         """Return an item to its place in its host's queue."""
         epoch = host_slots.epoch_of(seq, place)
@@ -204,8 +200,6 @@ class FrontierTransaction:
         self._end_item(old.seq, sqlite_database.SKIPPED, reason)
         self.changes.moved(old.job_id, base.ItemState.QUEUED, base.ItemState.SKIPPED)
         return True
-
-    # Claiming
 
     def first_ready(self, token: int) -> tuple[str, host_slots.HostSlot, base.Lane] | None:
         """Return host, slot and lane that the claim with that token takes from."""
@@ -250,8 +244,6 @@ class FrontierTransaction:
         row = self.db.execute(f"{_CLAIM_ROW} WHERE c.token = ?", (item.token,)).fetchone()
         held = None if row is None else ClaimRow._make(row)
         return held if held is not None and held.id == UUID(item.id).bytes else None
-
-    # Ending
 
     def finish(self, held: ClaimRow, use: base.HostUse, *, completed: bool = False, stored_bytes: int = 0) -> None:
         """End a claim that counts as an attempt; add the visit to the host's statistics."""

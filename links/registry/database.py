@@ -28,7 +28,7 @@ from core.layout import Layout, is_frozen, read_only_uri
 from links.registry.schema import metadata
 from links.registry.statements import DatabaseSnapshot
 from net.backoff import ExponentialBackoff
-from warc.local_storage import locked_folder
+from warc.local_storage import enable_wal
 
 HEAD = "0013"  # the newest step's number; a test compares it with the folder
 _version = sa.table("link_version", sa.column("version_num"))
@@ -280,9 +280,8 @@ def _own(path: Path) -> RegistryStore:
 
     @sa.event.listens_for(engine, "connect")
     def _connected(connection: sqlite3.Connection, record: Any) -> None:
-        if not is_frozen(path) and connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
-            with locked_folder(path.parent):  # SQLite does not wait for a journal mode
-                connection.execute("PRAGMA journal_mode = WAL")
+        if not is_frozen(path):
+            enable_wal(connection, path)
         for pragma in _PRAGMAS:
             connection.execute(pragma)
         record.info["file"] = _file(path)

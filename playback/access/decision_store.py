@@ -20,6 +20,7 @@ from core.config.database_urls import IndexAddress, error_words, parse_index_url
 from core.errors import DiskFullError, TransientError, is_disk_full
 from core.layout import Layout, is_frozen
 from core.timestamps import from_unix_milliseconds, unix_milliseconds
+from warc.local_storage import enable_wal
 
 TABLES = Path(__file__).with_name("decisions.sql").read_text("utf-8")
 
@@ -208,7 +209,7 @@ class SqliteDecisionStore:
             finally:
                 fresh.unlink(missing_ok=True)
         connection = self._open("?mode=rw")
-        connection.execute("PRAGMA journal_mode = WAL")
+        enable_wal(connection, self._path)
         connection.execute("PRAGMA synchronous = FULL")
         connection.executescript(TABLES)
         return connection

@@ -318,8 +318,7 @@ def test_responses_of_filtered_types_are_not_archived(
 
 def test_the_header_goes_no_further(service: WarcproxService) -> None:
     """Neither the origin nor the archive sees Warcprox-Meta."""
-    service.ask("/secretive", {"metadata": {"job": "of the client"}})
-    service.records("/secretive")
+    service.archive("/secretive", {"metadata": {"job": "of the client"}})
     (request,) = (each for each in service._all() if each.kind == "request" and each.url.endswith("/secretive"))
 
     assert b"warcprox-meta" not in service.origin.requests[-1].lower()

@@ -20,7 +20,7 @@ from core.layout import Layout, is_frozen, read_only_uri
 from warc.dedup.payloads import Claim, OriginalRecord, PayloadIndex, PayloadKey
 from warc.index.database import SCHEMA_VERSION
 from warc.index.protocol import CAPTURES_DDL, ROW_TYPES, CaptureIndex, columns
-from warc.local_storage import write_transaction
+from warc.local_storage import enable_wal, write_transaction
 
 if TYPE_CHECKING:
     from core.config.database_urls import IndexAddress, RedisAddress
@@ -51,7 +51,7 @@ class SqliteCaptureIndex(CaptureIndex):
         )
         self._db.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
         if not frozen:
-            self._db.execute("PRAGMA journal_mode = WAL")
+            enable_wal(self._db, path)
         self._db.execute(f"PRAGMA cache_size = {-_CACHE_KIB}")
         self._db.execute("PRAGMA synchronous = NORMAL")  # it can be made again from the WARCs
         (version,) = self._db.execute("PRAGMA user_version").fetchone()

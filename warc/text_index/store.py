@@ -18,7 +18,7 @@ from typing import Any
 from core.layout import Layout
 from core.timestamps import from_unix_milliseconds
 from core.urls import host_or_empty
-from warc.local_storage import write_transaction
+from warc.local_storage import enable_wal, write_transaction
 from warc.text_index.analysis import TEXT_LIMIT_CHARS, UNSTEMMED, tokens
 
 TEXT_VERSION = 2  # of schema and analysis: a file of another is written again
@@ -222,7 +222,7 @@ class SqliteTextWriter(TextIndexWriter):
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         try:
             self._db.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
-            self._db.execute("PRAGMA journal_mode = WAL")
+            enable_wal(self._db, path)
             self._db.execute("PRAGMA synchronous = NORMAL")
             self._db.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
             with self.transaction():

@@ -24,6 +24,7 @@ from core.errors import InputError, TransientError
 from core.json_values import FactsOf
 from core.urls import mask_passwords
 from playback.web.i18n import noop
+from warc.local_storage import enable_wal
 
 SESSION_AGE = timedelta(days=14)
 SESSION_IDLE = timedelta(hours=12)
@@ -134,7 +135,8 @@ class ConsoleDatabase:
         self._lock = threading.Lock()
         self._connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
         self._connection.row_factory = sqlite3.Row
-        self._connection.executescript(f"PRAGMA journal_mode=WAL; PRAGMA foreign_keys=ON; {schema}")
+        enable_wal(self._connection, path)
+        self._connection.executescript(f"PRAGMA foreign_keys=ON; {schema}")
 
     def close(self) -> None:
         """Close the file."""

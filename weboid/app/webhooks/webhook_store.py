@@ -17,7 +17,7 @@ import tomlkit
 from core.errors import ConfigError, InputError
 from core.timestamps import warc_date
 from core.urls import fetch_key
-from warc.local_storage import replace_file
+from warc.local_storage import enable_wal, replace_file
 from weboid.app.collection_config import WEBHOOK_EVENTS, WebhookConfig, read_config
 
 QUEUED_DELIVERIES: Final = 20_000  # of a receiver
@@ -54,7 +54,7 @@ class WebhookStore:
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._db = sqlite3.connect(path, timeout=30, isolation_level=None)
-        self._db.execute("PRAGMA journal_mode = WAL")
+        enable_wal(self._db, path)
         self._db.executescript(_TABLES)
 
     def close(self) -> None:
