@@ -162,7 +162,7 @@ class SimulatedLink:
 
     @property
     def is_hidden(self) -> bool:
-        """Return whether its host refuses even the browser some day, so that nobody can know its state."""
+        """Return whether its host refuses even the browser some day, so that its state cannot be known."""
         return any(each.sight is CHALLENGE for each in self.host.episodes)
 
     def gone_since(self, moment: float) -> float | None:

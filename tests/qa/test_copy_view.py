@@ -251,7 +251,7 @@ async def test_an_endless_part_does_not_hold_a_look(browser: Browser) -> None:
     assert view.reason == ""
     assert (view.text or "").strip() == "Seen"
     assert size_of(view) == (1280, 800)
-    assert view.restless, "it is told that it did not come to rest"
+    assert view.restless, "the view names what did not come to rest"
 
 
 @in_session

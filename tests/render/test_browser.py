@@ -57,7 +57,7 @@ async def launched(**changes: Any) -> AsyncIterator[Browser]:
 
 
 def session(pid: int) -> list[psutil.Process]:
-    """Return every process of the browser's session, also those that nobody has reaped."""
+    """Return every process of the browser's session, zombies included."""
     processes = []
     for each in psutil.pids():
         with contextlib.suppress(OSError, psutil.Error):

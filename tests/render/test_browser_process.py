@@ -73,7 +73,7 @@ def renderers(browser: Browser) -> list[psutil.Process]:
 
 @pytest.fixture
 def scratch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Yield a temporary folder that nobody else uses, and that any user may enter."""
+    """Yield a temporary folder of the test alone, which any user may enter."""
     with tempfile.TemporaryDirectory(prefix="weboid-test-") as folder:
         Path(folder).chmod(0o755)
         monkeypatch.setenv("TMPDIR", folder)

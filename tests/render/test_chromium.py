@@ -206,7 +206,7 @@ def test_an_installed_browser_that_does_not_start_is_told_as_such(
 
 
 Look = Callable[..., Awaitable[Visit]]
-TOLD = "http://site.test/told.html"  # it has a frame of other.test
+CLIENT_FACTS = "http://site.test/client-facts.html"  # it has a frame of other.test
 AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 HeadlessChrome/156.0.0.0 Safari/537.36"
 
 
@@ -221,7 +221,7 @@ def text_lines(seen: Visit) -> dict[str, str]:
 async def test_locale_and_time_zone_hold_everywhere(look: Look, proxy: Any) -> None:
     """The page, a frame of another site, a worker and a shared worker see one visitor."""
     properties = text_lines(
-        await look(TOLD, proxy.endpoint(), language="de-DE,de", timezone="Asia/Tokyo", settle_s=0.5)
+        await look(CLIENT_FACTS, proxy.endpoint(), language="de-DE,de", timezone="Asia/Tokyo", settle_s=0.5)
     )
 
     for where in ("page", "frame", "worker", "shared"):
@@ -238,7 +238,13 @@ async def test_a_phone_is_one_everywhere(look: Look, proxy: Any) -> None:
     """Touch, pointer, hints, User-Agent and scale agree, in frames and workers too."""
     properties = text_lines(
         await look(
-            TOLD, proxy.endpoint(), mobile=True, viewport_width=390, viewport_height=844, device_scale=3.0, settle_s=0.5
+            CLIENT_FACTS,
+            proxy.endpoint(),
+            mobile=True,
+            viewport_width=390,
+            viewport_height=844,
+            device_scale=3.0,
+            settle_s=0.5,
         )
     )
 
@@ -247,7 +253,7 @@ async def test_a_phone_is_one_everywhere(look: Look, proxy: Any) -> None:
     assert properties["page.platform"] == "Linux armv81"
     for where in ("page", "frame"):
         assert properties[f"{where}.touch"] == "5", where
-    assert "Headless" not in properties["shared.agent"], "a shared worker is told the browser's own"
+    assert "Headless" not in properties["shared.agent"], "a shared worker has the browser's own user agent"
     for where in ("page", "frame", "worker"):
         assert "Android 10; K" in properties[f"{where}.agent"], where
         assert " Mobile Safari" in properties[f"{where}.agent"], where
@@ -270,8 +276,10 @@ async def test_a_phones_page_fits_the_phone_when_it_says_so(look: Look) -> None:
 @pytest.mark.asyncio(loop_scope="session")
 async def test_colour_scheme_and_motion_are_as_the_profile_says(look: Look, proxy: Any) -> None:
     """Also in frames; by default neither is asked for."""
-    properties = text_lines(await look(TOLD, proxy.endpoint(), colour_scheme="dark", reduced_motion=True, settle_s=0.5))
-    usual = text_lines(await look("/told.html"))
+    properties = text_lines(
+        await look(CLIENT_FACTS, proxy.endpoint(), colour_scheme="dark", reduced_motion=True, settle_s=0.5)
+    )
+    usual = text_lines(await look("/client-facts.html"))
 
     assert (properties["page.dark"], properties["page.still"], properties["frame.dark"]) == ("true", "true", "true")
     assert (usual["page.dark"], usual["page.still"], usual["page.zone"]) == ("false", "false", "UTC")

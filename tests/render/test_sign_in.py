@@ -151,12 +151,12 @@ async def test_no_other_host_is_sent_a_login(proxy: Any, browser: Browser, setti
     )
     bad = {"name": "__Host-a;b", "value": "\x00", "domain": "site.test", "path": "no path"}
     session = SiteSession((bad, *session.cookies, bad))
-    request = VisitRequest("http://site.test/told.html", proxy.endpoint(), session)
+    request = VisitRequest("http://site.test/client-facts.html", proxy.endpoint(), session)
     await visit(browser, request, settings, clock=clock)
 
     sent = {each.url: each.headers.get("cookie", "") for each in proxy.requests}
-    assert "sid=secret" in sent["http://site.test/told.html"]
-    assert sent["http://other.test/told-frame.html"] == ""
+    assert "sid=secret" in sent["http://site.test/client-facts.html"]
+    assert sent["http://other.test/client-facts-frame.html"] == ""
     assert [each["domain"] for each in session.cookies[1:-1]] == ["site.test"]
 
 

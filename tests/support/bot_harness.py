@@ -172,7 +172,7 @@ class BotHarness:
             api = WikiApi(
                 address,
                 WikiCredentials(self.login, BOT_SECRET),
-                manners=ApiSettings(gap_s=0.0),
+                settings=ApiSettings(gap_s=0.0),
                 timing=ApiTiming(clock=self.clock, sleep=self.clock.sleep),
             )
             self._apis[address] = await self._open_apis.enter_async_context(api)

@@ -97,14 +97,14 @@ class WikiApi(AbstractAsyncContextManager["WikiApi"]):
         address: str,
         account: WikiCredentials | None = None,
         *,
-        manners: ApiSettings | None = None,
+        settings: ApiSettings | None = None,
         route: transport.ServerRoute = transport.DIRECT,
         timing: ApiTiming | None = None,
     ) -> None:
         """Store address and limits; user and password in it are for the web server. ConfigError: an invalid address."""
         address, basic = split_basic(address)
         account = account or WikiCredentials()
-        manners, timing = manners or ApiSettings(), timing or ApiTiming()
+        settings, timing = settings or ApiSettings(), timing or ApiTiming()
         if basic and not account.basic:
             account = WikiCredentials(account.name, account.password, account.token, basic)
         try:
@@ -113,13 +113,13 @@ class WikiApi(AbstractAsyncContextManager["WikiApi"]):
             raise ConfigError(f"{address[:200]!r} is not the address of an API: {error}") from error
         self.account = account
         self.moved_to = ""  # where the wiki sent us, when it did: the new address
-        self.manners = manners
+        self.settings = settings
         self._home = self.address  # where secrets may go
         self._wire = transport.ApiTransport(
-            user_agent=manners.agent or user_agent(),
+            user_agent=settings.agent or user_agent(),
             route=route,
-            limit_s=manners.limit_s,
-            limit_bytes=manners.limit_bytes,
+            limit_s=settings.limit_s,
+            limit_bytes=settings.limit_bytes,
         )
         self._clock = timing.clock
         self._sleep = timing.sleep
@@ -260,7 +260,7 @@ class WikiApi(AbstractAsyncContextManager["WikiApi"]):
 
     async def _request(self, params: Mapping[str, str], *, writes: bool = False, is_login: bool = False) -> ApiAnswer:
         waited = 0.0
-        for attempt in range(1, self.manners.attempts + 1):
+        for attempt in range(1, self.settings.attempts + 1):
             try:
                 return await self._attempt(params, writes=writes, is_login=is_login)
             except models.WikiAwayError as error:
@@ -271,8 +271,8 @@ class WikiApi(AbstractAsyncContextManager["WikiApi"]):
                 )
                 pause = error.retry_s or float(min(2 ** (attempt - 1), 30) * self._chance.uniform(0.75, 1.25))
                 waited += pause
-                is_last = attempt == self.manners.attempts
-                if may_be_done or is_last or waited > self.manners.patience_s:
+                is_last = attempt == self.settings.attempts
+                if may_be_done or is_last or waited > self.settings.patience_s:
                     raise
                 log.info("%s (attempt %d, again in %.0f s)", error, attempt, pause)
                 await self._sleep(pause)
@@ -280,8 +280,8 @@ class WikiApi(AbstractAsyncContextManager["WikiApi"]):
 
     async def _attempt(self, params: Mapping[str, str], *, writes: bool, is_login: bool) -> ApiAnswer:
         full = {**params, "format": "json", "formatversion": "2", "utf8": "1"}
-        if self.manners.maxlag_s and not is_login:
-            full["maxlag"] = str(self.manners.maxlag_s)
+        if self.settings.maxlag_s and not is_login:
+            full["maxlag"] = str(self.settings.maxlag_s)
         if self.account.is_anybody and not is_login:
             full["assert"] = "user"
         is_post = writes or sum(len(k) + len(v) + 2 for k, v in full.items()) > LONG_CHARS
@@ -308,7 +308,7 @@ class WikiApi(AbstractAsyncContextManager["WikiApi"]):
 
     async def _one(self, question: transport.ApiRequest) -> transport.ApiResponse:
         async with self._turn:
-            left = self._last + self.manners.gap_s - self._clock.monotonic()
+            left = self._last + self.settings.gap_s - self._clock.monotonic()
             if left > 0:
                 await self._sleep(left)
             try:

@@ -292,10 +292,10 @@ async def test_a_part_that_the_page_gave_up_is_fetched_but_no_call(take: Take, o
     origin.answers["/it"] = ok(
         b"<script>const i = new Image(); i.src = '/late.png'; const c = new AbortController();"
         b"fetch('/late.json', {signal: c.signal}).catch(() => 0);"
-        b"setTimeout(() => { i.src = ''; c.abort(); fetch('/told') }, 300)</script>"
+        b"setTimeout(() => { i.src = ''; c.abort(); fetch('/beacon') }, 300)</script>"
     )
     origin.answers["/late.png"] = origin.answers["/late.json"] = late
-    origin.answers["/told"] = receive_beacon
+    origin.answers["/beacon"] = receive_beacon
     page = await take("/it")
     kept_by_path = {each.url.removeprefix(SITE): each.kept for each in page.resources}
 

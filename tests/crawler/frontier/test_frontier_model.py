@@ -101,7 +101,7 @@ class FrontierMachine(RuleBasedStateMachine):
         lane=st.lists(lanes, min_size=len(URLS), max_size=len(URLS)),
     )
     def begin(self, visits: int, calm: bool, seeds: list[str], lane: list[Lane]) -> None:
-        """Open a new frontier with seeds; in calm histories nobody pauses anything and no host makes trouble."""
+        """Open a new frontier with seeds; calm histories have no pauses and no failing hosts."""
         self.calm = calm
         self.model = FrontierModel(visits)
         self.reopen()

@@ -59,9 +59,9 @@ ApiAt = Callable[..., WikiApi]
 def api_at(pauses: PauseRecorder) -> ApiAt:
     """Return a function that opens an API client that does not wait; the caller closes it."""
 
-    def opened(address: str, account: WikiCredentials | None = None, **manners: float) -> WikiApi:
-        settings = ApiSettings(**{"gap_s": 0, **manners})  # type: ignore[arg-type]
+    def opened(address: str, account: WikiCredentials | None = None, **limits: float) -> WikiApi:
+        settings = ApiSettings(**{"gap_s": 0, **limits})  # type: ignore[arg-type]
         route, timing = ServerRoute(_context()), ApiTiming(sleep=pauses)
-        return WikiApi(address, account, manners=settings, route=route, timing=timing)
+        return WikiApi(address, account, settings=settings, route=route, timing=timing)
 
     return opened

@@ -77,7 +77,7 @@ class FedRegistry:
         archive: what was archived.
         clock: ours.
         address: of the wiki's api.php.
-        manners: limits of its requests.
+        api_settings: limits of its requests.
     """
 
     def __init__(self, store: RegistryStore, wiki: Wiki, api: str, *, attempts: int = 4) -> None:
@@ -87,7 +87,7 @@ class FedRegistry:
         self.clock = ManualClock(datetime.now(UTC))
         self.holder = "test"
         self.address = api
-        self.manners = ApiSettings(gap_s=0, attempts=attempts)
+        self.api_settings = ApiSettings(gap_s=0, attempts=attempts)
 
     def set(self, **feed: Any) -> None:
         """Change the settings of the feed."""
@@ -99,8 +99,8 @@ class FedRegistry:
 
         async def begin() -> Any:
             async with (
-                WikiApi(self.address, manners=self.manners) as api,
-                WikibaseRepository(api, lambda address: WikiApi(address, manners=self.manners)) as items,
+                WikiApi(self.address, settings=self.api_settings) as api,
+                WikibaseRepository(api, lambda address: WikiApi(address, settings=self.api_settings)) as items,
             ):
                 shared = SyncServices(self.store, self.archive, self.clock, self.holder, citation_readers(self.clock))
                 return await action(WikiFeed(self.wiki, WikiSource(api, items), shared))

@@ -91,7 +91,7 @@ def test_the_history_tells_when_a_link_of_an_old_page_was_added(
         }
 
     async def dated(url: str) -> int | None:
-        async with WikiApi(wiki.api(), manners=ApiSettings(gap_s=0)) as api:
+        async with WikiApi(wiki.api(), settings=ApiSettings(gap_s=0)) as api:
             return await find_cited_day(api, fed.store, links[url], page_id)
 
     assert asyncio.run(dated("https://dated.net/")) == day_of_date(date(2020, 2, 3))

@@ -117,14 +117,14 @@ def test_a_repository_that_is_away_loses_no_page(
     writer.write("Kept", "https://kept.net/ https://kept.net/more <!--Q1-->")
     for answer in (ProxiedResponse(503), ProxiedResponse(429), ProxiedResponse.api_error("maxlag", "Waiting: lagged.")):
         items.instead = answer
-        chosen.manners = ApiSettings(gap_s=0, attempts=1)  # no pauses before the error
+        chosen.api_settings = ApiSettings(gap_s=0, attempts=1)  # no pauses before the error
         with pytest.raises(WikiAwayError, match=r"127\.0\.0\.1"):
             chosen.rounds(sweeps=False)
     assert chosen.links(page_id) == ["https://kept.net/"]
     assert chosen.title(new_id) is None
 
     items.instead = None
-    chosen.manners = ApiSettings(gap_s=0)
+    chosen.api_settings = ApiSettings(gap_s=0)
     chosen.rounds(sweeps=False)
     assert chosen.taken(page_id) == ["https://kept.net/", "https://kept.net/more"]
     assert chosen.taken(new_id) == ["https://later.net/"]

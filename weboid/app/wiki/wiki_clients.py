@@ -34,10 +34,10 @@ def wiki_credentials(feed: FeedSettings) -> WikiCredentials:
     return read_account(feed.account, password, basic_file=basic)
 
 
-def open_api(address: str, account: WikiCredentials, settings: Settings, **manners: float) -> WikiApi:
+def open_api(address: str, account: WikiCredentials, settings: Settings, **limits: float) -> WikiApi:
     """Create an API client with User-Agent (`[links]`) and route (`[egress]`) of `settings`; sends nothing."""
-    pace = ApiSettings(agent=wiki_user_agent(settings), **manners)  # type: ignore[arg-type]
-    return WikiApi(address, account, manners=pace, route=route_to(address, settings))
+    api_settings = ApiSettings(agent=wiki_user_agent(settings), **limits)  # type: ignore[arg-type]
+    return WikiApi(address, account, settings=api_settings, route=route_to(address, settings))
 
 
 def wiki_user_agent(settings: Settings) -> str:
@@ -91,11 +91,11 @@ def bot_api(wiki: Wiki, settings: Settings, *, needs_account: bool = True) -> Wi
     return open_api(wiki.url, account, settings, maxlag_s=bot.maxlag_s)
 
 
-def open_items(api: WikiApi, settings: Settings, **manners: float) -> WikibaseRepository:
+def open_items(api: WikiApi, settings: Settings, **limits: float) -> WikibaseRepository:
     """Create an anonymous Wikidata client, with the credentials of a server in front of both; sends nothing."""
 
     def opened(address: str) -> WikiApi:
         is_same = is_same_server(api.address, address)
-        return open_api(address, WikiCredentials(basic=api.account.basic if is_same else ""), settings, **manners)
+        return open_api(address, WikiCredentials(basic=api.account.basic if is_same else ""), settings, **limits)
 
     return WikibaseRepository(api, opened)

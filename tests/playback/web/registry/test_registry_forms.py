@@ -204,12 +204,12 @@ def test_a_pattern_is_filtered_by_status_and_namespace(
     """And names pages of the wiki that was named, of no other (W03, W24)."""
     registry_builder.page(1, "Fremd", DEAD, FINE, wiki="dewiki@OSM")
     text = result_part(front, f"pattern=*.de&dbname=dewiki&status={status}&namespace=0")
-    nobody = result_part(front, f"pattern=*.de&dbname=dewiki&status={status}&namespace=6")
+    no_match = result_part(front, f"pattern=*.de&dbname=dewiki&status={status}&namespace=6")
 
     assert (DEAD in text, FINE in text) == (status == "unreachable", status == "working")
     assert "Foo bar" in text
     assert "Fremd" not in text
-    assert "No address on a watched page matches" in nobody
+    assert "No address on a watched page matches" in no_match
 
 
 def test_a_pattern_without_a_wiki_names_no_pages(front: RegistryFront) -> None:
