@@ -231,12 +231,12 @@ class Browser:
 
     async def is_hung(self) -> bool:
         """Return whether a new command stays unanswered for `HANG_LIMIT_S`; a browser with much to do answers late."""
-        try:
-            async with asyncio.timeout(HANG_LIMIT_S):
-                await self.connection.send("Browser.getVersion")
-        except TimeoutError:
-            return True
-        return self._is_stuck
+        if not self._is_stuck:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(HANG_LIMIT_S):
+                    await self.connection.send("Browser.getVersion")
+                    return False
+        return True
 
     def held_bytes(self) -> int:
         """Return the private memory of its processes in bytes, at most a second old; shared memory is left out."""
