@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,12 @@ from weboid.console.oidc import IdentityProvider, ProviderRefusalError, Provider
 from weboid.console.server import create_app, open_stores
 
 CALLBACK = "http://127.0.0.1:9/oidc/callback"
-RSA_KEY = RSAKey.generate_key(2048, {"kid": "one"})
-OTHER_KEY = RSAKey.generate_key(2048, {"kid": "one"})
+
+
+@cache
+def signing_key(_signer: str = "provider") -> RSAKey:
+    """Generate the key of the provider, or of another signer under the same key id."""
+    return RSAKey.generate_key(2048, {"kid": "one"})
 
 
 def test_a_whole_provider_signs_in() -> None:
@@ -62,14 +67,14 @@ class HostileProvider:
     claims: dict[str, Any] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
     header: dict[str, Any] = field(default_factory=lambda: {"alg": "RS256", "kid": "one"})
-    key: Any = field(default_factory=lambda: RSA_KEY)
+    key: Any = field(default_factory=signing_key)
     body: bytes | None = None  # of the token's answer
     codes: list[str] = field(default_factory=list)  # that were sent to it
 
     def answer(self, path: str, form: dict[str, str]) -> bytes:
         """Return the response body for a path."""
         if path == "/keys":
-            return json.dumps({"keys": [RSA_KEY.as_dict(private=False)]}).encode()
+            return json.dumps({"keys": [signing_key().as_dict(private=False)]}).encode()
         if path == "/token":
             self.codes.append(form["code"])
             return self.body if self.body is not None else json.dumps({"id_token": self.token()}).encode()
@@ -80,7 +85,7 @@ class HostileProvider:
     def token(self) -> str:
         """Return the claims as a token, signed as its header says."""
         if self.header["alg"] == "none":
-            signed = jwt.encode({"alg": "RS256"}, self.claims, RSA_KEY)
+            signed = jwt.encode({"alg": "RS256"}, self.claims, signing_key())
             return f"eyJhbGciOiJub25lIn0.{signed.split('.')[1]}."
         if self.header["alg"] == "HS256":  # by hand: libraries refuse a public key as a secret
             parts = [base64.urlsafe_b64encode(json.dumps(each).encode()) for each in (self.header, self.claims)]
@@ -170,9 +175,9 @@ def test_a_signature_of_another_kind_is_refused(hostile: HostileProvider) -> Non
     """None at all, one of another key, and one by the public key as a shared secret."""
     offered = {"id_token_signing_alg_values_supported": ["none", "HS256", "RS256"]}
     for header, key in (
-        ({"alg": "none"}, RSA_KEY),
-        ({"alg": "RS256", "kid": "one"}, OTHER_KEY),
-        ({"alg": "HS256", "kid": "one"}, RSA_KEY.as_pem(private=False)),
+        ({"alg": "none"}, signing_key()),
+        ({"alg": "RS256", "kid": "one"}, signing_key("another")),
+        ({"alg": "HS256", "kid": "one"}, signing_key().as_pem(private=False)),
     ):
         hostile.header, hostile.key, hostile.metadata = header, key, offered
         with pytest.raises(ProviderRefusalError):
