@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+import pytest_asyncio
 
 from core.clock import SystemClock
 from core.config.settings import Settings
@@ -57,6 +58,14 @@ ACTS: tuple[tuple[str, str, str, dict[str, str]], ...] = (  # page, operation, i
     ("/users", "remove_user", ":has(input[value='Rosa'])", {}),
 )
 CLOCK = SystemClock()
+IN_FIREFOX = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def window(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[FirefoxWindow]:
+    """Yield a window of one Firefox, which keeps its cookies."""
+    async with open_firefox(tmp_path_factory.mktemp("firefox")) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -69,67 +78,64 @@ def saving(collection: CollectionBuilder) -> Iterator[ServedCollection]:
         yield served
 
 
-@pytest.mark.asyncio
-async def test_a_reader_saves_a_page(saving: ServedCollection, tmp_path: Path) -> None:
+@IN_FIREFOX
+async def test_a_reader_saves_a_page(saving: ServedCollection, window: FirefoxWindow) -> None:
     """The page of a missing copy, the form, the progress that reloads itself, the copy; no script of ours."""
     builder = saving.builder
-    async with open_firefox(tmp_path) as window:
-        await window.open(f"{saving.front}/page/{URL}")
-        await window.value("document.querySelector('.notice .button').click()")
-        await window.until("document.querySelector('form.speak button')")
-        assert await window.value("document.querySelector('#url').value") == URL
-        await window.value("document.querySelector('form.speak button').click()")
-        await window.until("document.body.innerText.includes('Queued since')")
-        with open_frontier(builder.layout, Settings().frontier, Settings().politeness) as frontier:
-            (item,) = frontier.claim(now=CLOCK.now(), worker="w")
-            builder.page(URL, "<p>The copy.</p>", at=CLOCK.now(), title="A page")
-            frontier.complete(item, now=CLOCK.now(), outcome="complete")
-        await window.until("document.querySelector('iframe.copy')")
-        assert await window.value("document.querySelector('.banner h1 .title').textContent") == "A page"
-        await window.open(f"{saving.front}/save?url={quote(URL, safe='')}")
-        assert "Newest capture" in await window.value("document.body.innerText")
+    await window.open(f"{saving.front}/page/{URL}")
+    await window.value("document.querySelector('.notice .button').click()")
+    await window.until("document.querySelector('form.speak button')")
+    assert await window.value("document.querySelector('#url').value") == URL
+    await window.value("document.querySelector('form.speak button').click()")
+    await window.until("document.body.innerText.includes('Queued since')")
+    with open_frontier(builder.layout, Settings().frontier, Settings().politeness) as frontier:
+        (item,) = frontier.claim(now=CLOCK.now(), worker="w")
+        builder.page(URL, "<p>The copy.</p>", at=CLOCK.now(), title="A page")
+        frontier.complete(item, now=CLOCK.now(), outcome="complete")
+    await window.until("document.querySelector('iframe.copy')")
+    assert await window.value("document.querySelector('.banner h1 .title').textContent") == "A page"
+    await window.open(f"{saving.front}/save?url={quote(URL, safe='')}")
+    assert "Newest capture" in await window.value("document.body.innerText")
 
 
-@pytest.mark.asyncio
-async def test_an_operator_captures_a_page_and_sees_it_in_the_queue(tmp_path: Path) -> None:
+@IN_FIREFOX
+async def test_an_operator_captures_a_page_and_sees_it_in_the_queue(window: FirefoxWindow, tmp_path: Path) -> None:
     """Signed in by the cookie of a session; a form of the console is taken, and the page is refreshed by its script."""
     layout = await asyncio.to_thread(make_collection, tmp_path / "collection")
     with serve_console(layout) as console:
-        async with open_firefox(tmp_path) as window:
-            await window.cookie(COOKIE, console.sessions["operator"], "127.0.0.1")
-            await window.open(f"{console.address}/console/captures?q=reading")
-            await window.value("document.querySelector('.pages .facts a').click()")
-            await window.until("document.querySelector('form[action=\"/do/save_capture\"]')")
-            await window.value("document.querySelector('form[action=\"/do/save_capture\"] button').click()")
-            await window.until("document.querySelector('.said[role=status]')")
-            assert "will be captured" in await window.value("document.querySelector('.said').textContent")
-            url = await window.value("document.querySelector('h1 .url').textContent")
-            queued = [each.item.url for each in console.frontier.ls(ItemState.QUEUED, limit=5)]
-            assert queued[0] == url
-            # The overview asks again after five seconds, and this part of it is another one then.
-            await window.open(f"{console.address}/console")
-            await window.value("document.querySelector('#live').dataset.first = 'yes'; 1")
-            console.frontier.pause("test")
-            await window.until("document.querySelector('#live').textContent.includes('Paused')")
+        await window.cookie(COOKIE, console.sessions["operator"], "127.0.0.1")
+        await window.open(f"{console.address}/console/captures?q=reading")
+        await window.value("document.querySelector('.pages .facts a').click()")
+        await window.until("document.querySelector('form[action=\"/do/save_capture\"]')")
+        await window.value("document.querySelector('form[action=\"/do/save_capture\"] button').click()")
+        await window.until("document.querySelector('.said[role=status]')")
+        assert "will be captured" in await window.value("document.querySelector('.said').textContent")
+        url = await window.value("document.querySelector('h1 .url').textContent")
+        queued = [each.item.url for each in console.frontier.ls(ItemState.QUEUED, limit=5)]
+        assert queued[0] == url
+        # The overview asks again after five seconds, and this part of it is another one then.
+        await window.open(f"{console.address}/console")
+        await window.value("document.querySelector('#live').dataset.first = 'yes'; 1")
+        console.frontier.pause("test")
+        await window.until("document.querySelector('#live').textContent.includes('Paused')")
 
 
 @contextlib.asynccontextmanager
-async def administrator(folder: Path) -> AsyncIterator[tuple[FirefoxWindow, str, dict[str, str]]]:
-    """Open a window of an administrator; yield it, the address of the console, and the paths of its pages."""
+async def signed_in(window: FirefoxWindow, folder: Path) -> AsyncIterator[tuple[str, dict[str, str]]]:
+    """Sign an administrator in; yield the address of the console and the paths of its pages."""
     layout = await asyncio.to_thread(make_collection, folder / "collection")
     with serve_console(layout) as console:
         console.role = "admin"
         pages = await asyncio.to_thread(addresses, console)
-        async with open_firefox(folder) as window:
-            await window.cookie(COOKIE, console.sessions["admin"], "127.0.0.1")
-            yield window, f"{console.address}/console", pages
+        await window.cookie(COOKIE, console.sessions["admin"], "127.0.0.1")
+        yield f"{console.address}/console", pages
 
 
-@pytest.mark.asyncio
-async def test_pages_and_acts_of_the_console(tmp_path: Path) -> None:
+@IN_FIREFOX
+async def test_pages_and_acts_of_the_console(window: FirefoxWindow, tmp_path: Path) -> None:
     """Each page fits a phone's and a desktop's window, and runs our script alone; each act's button does what it says."""
     faults, answers = {}, []
-    async with administrator(tmp_path) as (window, console, pages):
+    async with signed_in(window, tmp_path) as (console, pages):
         for name, path in pages.items():
             await window.open(f"{console}{path}")
             for width in (390, 1280):
