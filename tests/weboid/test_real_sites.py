@@ -58,16 +58,15 @@ APPS = "https://spa.test-web.example"
 SHEET_GONE = f"{DOCS}/policy/ch-customized-programs.html"
 SHEET_EMPTY = f"{APPS}/swagger/index.html?url=/specifications/jupyter-server.yaml&docExpansion=list"
 DOM_EMPTY = f"{DOCS}/handbook/sect.ipv6.html"
-DOM_OTHER = f"{DOCS}/handbook/sect.syslog.html"
 WORDS_GARBLED = f"{WIKI}/wiki/Virtualization"
 COVERED = f"{WIKI}/wiki/Package_Meta-Information"
 ALL_GONE = f"{WIKI}/wiki/Network_Diagnosis_Tools"
 FILE_SWAPPED = f"{DOCS}/pdf/developers-reference.pdf"
 UNTOUCHED = (f"{DOCS}/handbook/sect.knoppix.html", f"{WIKI}/wiki/Special:ListFiles", f"{DOCS}/pdf/policy.pdf")
 _DAMAGED = (
-    SHEET_GONE, SHEET_EMPTY, DOM_EMPTY, DOM_OTHER, WORDS_GARBLED, COVERED, ALL_GONE, FILE_SWAPPED,
+    SHEET_GONE, SHEET_EMPTY, DOM_EMPTY, WORDS_GARBLED, COVERED, ALL_GONE, FILE_SWAPPED,
 )  # fmt: skip
-# Of every other kind of page one; two have a picture that no other page has, in which faults are planted.
+# Of every other kind of page one; one has a picture that no other page has, in which a fault is planted.
 _OTHERS = (
     f"{DOCS}/handbook/sect.master-plan.html",
     f"{DOCS}/handbook/sect.regular-upgrades.html",
@@ -431,15 +430,12 @@ def other_picture(each: RecordFacts) -> bytes:
 
 def faults(damaged: DamagedCollection) -> tuple[dict[str, str], list[PlantedFault]]:
     """Return the page of each fault by its name, and the faults."""
-    (swapped_page, swapped), (gone_page, gone) = pictured(damaged)[:2]
-    knoppix = next(each.payload for each in held(damaged.layout.archive) if each.uri == f"urn:dom:{UNTOUCHED[0]}")
+    swapped_page, swapped = pictured(damaged)[0]
     pages = {
         "sheet gone": SHEET_GONE,
         "sheet emptied": SHEET_EMPTY,
         "picture swapped": swapped_page,
-        "picture gone": gone_page,
         "DOM emptied": DOM_EMPTY,
-        "DOM of another page": DOM_OTHER,
         "words garbled": WORDS_GARBLED,
         "covered": COVERED,
         "document gone": ALL_GONE,
@@ -457,9 +453,7 @@ def faults(damaged: DamagedCollection) -> tuple[dict[str, str], list[PlantedFaul
         PlantedFault("sheet gone", sheet_of(SHEET_GONE)),
         PlantedFault("sheet emptied", ends_with("/swagger-ui.css"), lambda _: b""),
         PlantedFault("picture swapped", ends_with(swapped), other_picture),
-        PlantedFault("picture gone", ends_with(gone)),
         dom_of(DOM_EMPTY, lambda _: b"<html><head></head><body></body></html>", "DOM emptied"),
-        dom_of(DOM_OTHER, lambda _: knoppix, "DOM of another page"),
         dom_of(WORDS_GARBLED, garbled, "words garbled"),
         dom_of(COVERED, lambda each: each.payload.replace(b"</body>", _WALL.encode()), "covered"),
         PlantedFault("document gone", lambda each: each.uri in (ALL_GONE, f"urn:dom:{ALL_GONE}")),

@@ -344,8 +344,8 @@ async def test_connections_of_the_browser_go_by_the_proxy_of_the_settings_and_to
 
 
 async def test_a_long_body_takes_no_memory(take: Take, http2: Http2Origin) -> None:
-    """200 MB pass through proxy and origin, both in this process, which hold 16 MB of them."""
-    size = 200_000_000
+    """100 MB pass through proxy and origin, both in this process, which hold 16 MB of them."""
+    size = 100_000_000
     http2.answers["/"] = (200, HTML, b"<!doctype html><title>.</title><link rel=stylesheet href=/long>")
     http2.answers["/long"] = (200, {"content-type": "text/css"}, b" " * size)
     process, highest = psutil.Process(), 0
