@@ -87,8 +87,9 @@ def _use_memory_for_files() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Enable the garbage collector, which leaves out what was collected."""
+    """Enable the garbage collector, which leaves out what was collected and runs seldom."""
     gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
     gc.enable()
 
 

@@ -233,17 +233,7 @@ def by_browsertrix(folder: Path) -> Path:
     return archive.parent
 
 
-def by_multi_wacz(folder: Path) -> Path:
-    """Return a WACZ that holds a WACZ, as browsertrix packs several crawls."""
-    made = by_py_wacz(folder)
-    with zipfile.ZipFile(folder / "multi.wacz", "w") as package:
-        package.write(made, "made.wacz")
-        resources = [{"name": "made.wacz", "path": "made.wacz"}]
-        package.writestr("datapackage.json", json.dumps({"profile": "multi-wacz-package", "resources": resources}))
-    return folder / "multi.wacz"
-
-
-@pytest.mark.parametrize("make", [by_py_wacz, by_browsertrix, by_multi_wacz])
+@pytest.mark.parametrize("make", [by_py_wacz, by_browsertrix])
 def test_ours_replays_what_others_made(make: object, shell: UserShell, reader: ReaderBrowser) -> None:
     """Imported by one command: listed with title and text, and shown with style sheet and picture."""
     assert callable(make)
@@ -260,3 +250,16 @@ def test_ours_replays_what_others_made(make: object, shell: UserShell, reader: R
         assert colours(shot) >= LOOK
     text = shell.run(f"weboid export page.txt {SITE}/")
     assert WORDS in (shell.folder / "page.txt").read_text(), text.err
+
+
+def test_a_wacz_of_several_is_imported(shell: UserShell) -> None:
+    """A WACZ that holds others, as browsertrix packs several crawls (profile multi-wacz-package)."""
+    made = by_py_wacz(shell.folder)
+    with zipfile.ZipFile(shell.folder / "multi.wacz", "w") as package:
+        package.write(made, "made.wacz")
+        resources = [{"name": "made.wacz", "path": "made.wacz"}]
+        package.writestr("datapackage.json", json.dumps({"profile": "multi-wacz-package", "resources": resources}))
+    imported = shell.run("weboid import multi.wacz --json")
+    assert imported.code == 0, imported.err
+    (result,) = imported.lines
+    assert (result["pages"], result["problems"]) == (1, [])

@@ -4,7 +4,7 @@ from hypothesis import HealthCheck, settings
 
 BRIEF = "brief"
 _BRIEF_EXAMPLES = 10
-_EXAMPLES = 50  # of a property that names no number; each run draws others
+_EXAMPLES = 30  # of a property that names no number; each run draws others
 
 
 def register() -> None:
