@@ -126,7 +126,8 @@ async def test_a_page_that_goes_on_writing_is_waited_for(look: Look) -> None:
 
 async def test_changes_in_one_place_are_waited_for_within_the_patience(look: Look) -> None:
     """A progress bar that ends in the page; how long it takes depends on the machine."""
-    seen = await look("/rest-loader.html", settle_limit_s=FOR_EVER_S, timeout_s=3 * FOR_EVER_S, patience_s=FOR_EVER_S)
+    limits = {"settle_limit_s": FOR_EVER_S, "timeout_s": 3 * FOR_EVER_S, "patience_s": FOR_EVER_S}
+    seen = await look("/rest-loader.html", settle_s=3.0, **limits)  # a busy machine may pause between two steps
 
     assert text(seen).strip() == "all there"
 

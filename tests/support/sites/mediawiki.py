@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
+from tests.support.polling import wait_until
 from tests.support.services.ports import free_port
 from tests.support.sites import hosts
 from tests.support.sites.articles import ARTICLES, INFOBOX, LENGTH, WEBCITE, WikiArticle, articles
@@ -300,6 +301,15 @@ def _served(php: PhpCommand, code: Path, port: int, environment: dict[str, str])
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+        wait_until(lambda: not _has_processes(process.pid))  # the workers end after the shell
+
+
+def _has_processes(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _await_answer(port: int) -> None:
