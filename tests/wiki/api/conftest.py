@@ -2,8 +2,9 @@
 
 import ssl
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
+from typing import Any
 
 import pytest
 
@@ -59,8 +60,8 @@ ApiAt = Callable[..., WikiApi]
 def api_at(pauses: PauseRecorder) -> ApiAt:
     """Return a function that opens an API client that does not wait; the caller closes it."""
 
-    def opened(address: str, account: WikiCredentials | None = None, **limits: float) -> WikiApi:
-        settings = ApiSettings(**{"gap_s": 0, **limits})  # type: ignore[arg-type]
+    def opened(address: str, account: WikiCredentials | None = None, **limits: Any) -> WikiApi:
+        settings = replace(ApiSettings(gap_s=0), **limits)
         route, timing = ServerRoute(_context()), ApiTiming(sleep=pauses)
         return WikiApi(address, account, settings=settings, route=route, timing=timing)
 

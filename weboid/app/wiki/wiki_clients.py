@@ -34,9 +34,9 @@ def wiki_credentials(feed: FeedSettings) -> WikiCredentials:
     return read_account(feed.account, password, basic_file=basic)
 
 
-def open_api(address: str, account: WikiCredentials, settings: Settings, **limits: float) -> WikiApi:
+def open_api(address: str, account: WikiCredentials, settings: Settings, limits: ApiSettings | None = None) -> WikiApi:
     """Create an API client with User-Agent (`[links]`) and route (`[egress]`) of `settings`; sends nothing."""
-    api_settings = ApiSettings(agent=wiki_user_agent(settings), **limits)  # type: ignore[arg-type]
+    api_settings = replace(limits or ApiSettings(), agent=wiki_user_agent(settings))
     return WikiApi(address, account, settings=api_settings, route=route_to(address, settings))
 
 
@@ -88,14 +88,14 @@ def bot_api(wiki: Wiki, settings: Settings, *, needs_account: bool = True) -> Wi
         )
     else:
         account = wiki_credentials(feed)
-    return open_api(wiki.url, account, settings, maxlag_s=bot.maxlag_s)
+    return open_api(wiki.url, account, settings, ApiSettings(maxlag_s=bot.maxlag_s))
 
 
-def open_items(api: WikiApi, settings: Settings, **limits: float) -> WikibaseRepository:
+def open_items(api: WikiApi, settings: Settings, limits: ApiSettings | None = None) -> WikibaseRepository:
     """Create an anonymous Wikidata client, with the credentials of a server in front of both; sends nothing."""
 
     def opened(address: str) -> WikiApi:
         is_same = is_same_server(api.address, address)
-        return open_api(address, WikiCredentials(basic=api.account.basic if is_same else ""), settings, **limits)
+        return open_api(address, WikiCredentials(basic=api.account.basic if is_same else ""), settings, limits)
 
     return WikibaseRepository(api, opened)

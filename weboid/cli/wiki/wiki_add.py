@@ -27,7 +27,7 @@ from weboid.app.wiki.wiki_intake import stored_level_of_wiki
 from weboid.cli.support.commands import CLOCK, argument, cli_command, option, option_dict
 from weboid.cli.support.options import WIKI_PROFILE, output, warn_missing_contact
 from weboid.cli.support.stores import STORES, CollectionStores, registry_settings
-from wiki.api.client import WikiApi
+from wiki.api.client import ApiSettings, WikiApi
 from wiki.api.credentials import WikiCredentials, split_basic
 from wiki.api.models import SiteFacts, WikiAwayError, WikiMovedError
 from wiki.api.page_query import unknown_names
@@ -176,12 +176,12 @@ async def _probe(url: str, feed: FeedSettings, settings: Settings) -> WikiProbe:
     def opened(address: str) -> WikiApi:
         # Secrets are sent only to the named server, not to redirect targets.
         anywhere = is_same_server(_with_scheme(url), address)
-        return open_api(address, account if anywhere else WikiCredentials(), settings, attempts=1)
+        return open_api(address, account if anywhere else WikiCredentials(), settings, ApiSettings(attempts=1))
 
     address = await find_api(url, opened)
     if account.has_secret and not is_same_server(_with_scheme(url), address):
         raise WikiMovedError(address)
-    async with open_api(address, account, settings, attempts=2) as api:
+    async with open_api(address, account, settings, ApiSettings(attempts=2)) as api:
         facts = await read_site_facts(api)
         user = ""
         if account.is_anybody:
@@ -190,7 +190,7 @@ async def _probe(url: str, feed: FeedSettings, settings: Settings) -> WikiProbe:
         unknown, trouble = await unknown_names(api, facts, feed), ""
         if entries := [*feed.properties, *feed.not_properties]:
             try:
-                async with open_items(api, settings, attempts=1) as items:
+                async with open_items(api, settings, ApiSettings(attempts=1)) as items:
                     unknown += await items.unknown(entries, feed.item_api)
             except WikiAwayError as error:
                 trouble = str(error)
