@@ -22,7 +22,6 @@ from weboid.console.operations import OPERATIONS, OperationContext
 from weboid.console.page_frame import next_step
 
 pytestmark = pytest.mark.browser
-PHONE, DESKTOP = (390, 844), (1280, 900)
 IN_BROWSER = pytest.mark.asyncio(loop_scope="session")
 PAGES = {
     "overview": "",
@@ -73,21 +72,21 @@ def addresses(console: ServedConsole) -> dict[str, str]:
 async def test_axe_finds_nothing_on_any_page(console: ServedConsole, screen: BrowserScreen) -> None:
     """Names, contrast, landmarks; nothing is wider than the window; no markup of the web runs.
 
-    In German, whose words are long, on a dark phone, then on a light desktop.
+    In German, whose words are long; on a phone with the dark theme and on a desktop with the light one.
     """
     console.role = "admin"
     findings = {}
     for name, path in addresses(console).items():
-        await console.show(screen, f"/de/console{path}", size=PHONE, dark=True)
-        findings[name] = await screen.findings()
-        if await screen.value("!!document.querySelector('.said.bad')"):
-            findings[name].append("not found")
-        if await screen.value("document.documentElement.scrollWidth > innerWidth"):
-            findings[name].append("wider than the window")
-        if await screen.value("'pwned' in window"):
-            findings[name].append("markup of a page ran")
-        await screen.adapt(size=DESKTOP, dark=False)
-        findings[name] += await screen.findings()
+        await console.show(screen, f"/de/console{path}")
+        for size, dark in (((390, 844), True), ((1280, 900), False)):
+            await screen.adapt(size=size, dark=dark)
+            findings[name, size] = await screen.findings()
+            if await screen.value("!!document.querySelector('.said.bad')"):
+                findings[name, size].append("not found")
+            if await screen.value("document.documentElement.scrollWidth > innerWidth"):
+                findings[name, size].append("wider than the window")
+            if await screen.value("'pwned' in window"):
+                findings[name, size].append("markup of a page ran")
 
     assert {name: each for name, each in findings.items() if each} == {}
 
