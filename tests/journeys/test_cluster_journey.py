@@ -123,8 +123,7 @@ def test_each_part_of_a_cluster_dies_once_and_no_page_is_lost(
         begun = 3 * number + 2
         wait_until(lambda: pages_asked(sites) >= begun)  # noqa: B023 called at once
         strike()
-    wait_until(lambda: pages_asked(sites) == PAGES)  # before that, no status is final
-    wait_until(lambda: status(shell)["done"] == PAGES + 1)
+    wait_until(lambda: pages_asked(sites) == PAGES and status(shell)["done"] == PAGES + 1)
     counts = status(shell)
     assert (counts["queued"], counts["claimed"], counts["dead"], counts["skipped"]) == (0, 0, 0, 0)
     assert set(cluster.stop().values()) == {0}

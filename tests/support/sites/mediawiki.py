@@ -8,7 +8,6 @@ empty wiki each.
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import urllib.error
@@ -161,7 +160,6 @@ def running_wiki(
 
             def start() -> None:
                 serving.close()
-                _await_silence(port)
                 serving.enter_context(_served(php, home / "code", port, environment))
 
             start()
@@ -331,18 +329,3 @@ def _await_answer(port: int) -> None:
         else:
             return
     raise SiteUnavailableError(f"The wiki did not start: {message}")
-
-
-def _await_silence(port: int) -> None:
-    """Wait until the last process of an earlier server has let go of the port."""
-    pause = Event()
-    for _ in range(int(START_LIMIT_S * 10)):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                pause.wait(0.1)
-            else:
-                return
-    raise SiteUnavailableError(f"Port {port} is not free.")
