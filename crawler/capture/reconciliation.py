@@ -56,8 +56,7 @@ def attachment_name(value: str) -> str:
         # Headers are read as Latin-1; most servers send UTF-8.
         with suppress(UnicodeError):
             text = text.encode("latin-1").decode("utf-8")
-    last = _UNSEEN.sub("", text).replace("\\", "/").rpartition("/")[2]
-    return last.strip()[:NAME_LIMIT_CHARS]
+    return _UNSEEN.sub("", text).replace("\\", "/").rpartition("/")[2].strip()[:NAME_LIMIT_CHARS]
 
 
 # Content that a reader sees or hears: needed even when its page did not wait for it.

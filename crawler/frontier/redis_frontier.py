@@ -78,8 +78,7 @@ class RedisFrontier(base.Frontier):
         return items
 
     def renew(self, item: base.FrontierItem, *, now: datetime) -> bool:
-        identity = redis_store.identity_of(item.url)
-        return bool(self._store.ask("renew", item.token, identity, self._ms(now)))
+        return bool(self._store.ask("renew", item.token, redis_store.identity_of(item.url), self._ms(now)))
 
     def complete(
         self, item: base.FrontierItem, *, now: datetime, outcome: str, **visit: Unpack[base.CompletedVisit]
@@ -102,8 +101,7 @@ class RedisFrontier(base.Frontier):
     def release(
         self, item: base.FrontierItem, *, now: datetime, reason: str = "", not_before: datetime | None = None
     ) -> bool:
-        arguments = reason, self._not_before(not_before, now)
-        return bool(self._end("release", item, now, {}, *arguments))
+        return bool(self._end("release", item, now, {}, reason, self._not_before(not_before, now)))
 
     def discard(self, urls: Iterable[str], *, now: datetime, reason: str) -> int:
         """See `Frontier.discard`. A thousand URLs are one transaction."""
@@ -178,8 +176,7 @@ class RedisFrontier(base.Frontier):
         if not answer:
             return base.JobCounts(0, 0, 0, 0, 0, 0, None)
         queued, claimed, done, skipped, dead, stored, began = (int(each or 0) for each in answer)
-        began_at = to_moment(began) - self._clock.last
-        return base.JobCounts(queued, claimed, done, skipped, dead, stored, began_at)
+        return base.JobCounts(queued, claimed, done, skipped, dead, stored, to_moment(began) - self._clock.last)
 
     def minutes(self, now: datetime, *, count: int = 60) -> Sequence[base.MinuteCounts]:
         """See `Frontier.minutes`; with the server's time they are the server's minutes."""
@@ -242,8 +239,7 @@ class RedisFrontier(base.Frontier):
         return bool(self._store.ask("order", kind, key, None))
 
     def orders(self, kind: str) -> dict[str, str]:
-        texts = map(to_text, self._store.ask("orders", kind))
-        return dict(sorted(_pairs(texts)))
+        return dict(sorted(_pairs(map(to_text, self._store.ask("orders", kind)))))
 
     def put_note(
         self, kind: str, key: str, value: str, *, now: datetime, until: datetime | None = None, is_claim: bool = False

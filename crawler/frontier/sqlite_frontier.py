@@ -296,8 +296,7 @@ class SqliteFrontier(FrontierRecords):
 
     def orders(self, kind: str) -> dict[str, str]:
         with self._store.reading() as db:
-            query = "SELECT key, value FROM orders WHERE kind = ? ORDER BY key"
-            return dict(db.execute(query, (kind,)))
+            return dict(db.execute("SELECT key, value FROM orders WHERE kind = ? ORDER BY key", (kind,)))
 
     def put_note(
         self, kind: str, key: str, value: str, *, now: datetime, until: datetime | None = None, is_claim: bool = False
@@ -339,8 +338,7 @@ class SqliteFrontier(FrontierRecords):
 
 
 def _raise_version(db: sqlite3.Connection) -> int:
-    row = db.execute("UPDATE totals SET version = version + 1 RETURNING version").fetchone()
-    return int(row[0])
+    return int(db.execute("UPDATE totals SET version = version + 1 RETURNING version").fetchone()[0])
 
 
 def open_frontier(

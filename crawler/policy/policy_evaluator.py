@@ -221,8 +221,7 @@ class PolicyEvaluator:
         line = self.lists.lists.refusing(url)
         if line is not None:
             return _opinion_against("lists", f"list: {line}")
-        names = ", ".join(self.lists.lists.sources)
-        return PolicyOpinion("lists", f"not named in {names}")
+        return PolicyOpinion("lists", f"not named in {', '.join(self.lists.lists.sources)}")
 
     def _address(self, url: str, egress: EgressSettings) -> PolicyOpinion:
         """Return the opinion on host and port without name resolution; the proxy checks the rest."""

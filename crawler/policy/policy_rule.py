@@ -190,8 +190,7 @@ class PolicyRule(VisitRule):
         await self.judge.book.ban(url, reason, seconds=seconds, now=now)
 
     def _policy(self, item: FrontierItem, *, now: datetime) -> PolicySettings:
-        settings = self.settings_for(item).policy
-        return self.judge.policy_for(item.url, settings, now=now)
+        return self.judge.policy_for(item.url, self.settings_for(item).policy, now=now)
 
 
 def make_policy(  # noqa: PLR0913 dependencies

@@ -128,11 +128,24 @@ async def wait_reaction(page: BrowserPage, began: float, limit_s: float, *, stil
     loop = asyncio.get_running_loop()
     end, known = loop.time() + limit_s, await page_height(page, 0)
     while loop.time() < end:
-        requests, height = page.log.news, await page_height(page, still_ms)
-        is_pending = page.log.loading_since(began - 0.5) or page.timers.until() > page.now()
-        if height == known and page.log.news == requests and not is_pending:
+        height, is_active = await _observed_height(page, still_ms, began - 0.5)
+        if height == known and not is_active:
             return
         known = height
+
+
+async def _observed_height(page: BrowserPage, pause_ms: float, began: float) -> tuple[float, bool]:
+    """Return the height after a pause, and whether anything since `began` was pending before or after it.
+
+    What ends during the pause may change the page only later: timers of a stopped browser fire late.
+    """
+
+    def is_pending() -> bool:
+        return page.log.loading_since(began) or page.timers.until() > page.now()
+
+    requests, was_pending = page.log.news, is_pending()
+    height = await page_height(page, pause_ms)
+    return height, was_pending or page.log.news != requests or is_pending()
 
 
 # After its end was reached, a page that loads more begins within two frames and this, by its own clock.
@@ -223,12 +236,8 @@ async def scroll(page: BrowserPage, source: str, options: dict[str, Any]) -> Beh
 async def _grows(page: BrowserPage, height: float, left_s: float) -> bool:
     """Return whether the page becomes higher, now or by what is pending; its own clock measures the wait."""
     loop = asyncio.get_running_loop()
-    began, requests = page.now() - 0.5, page.log.news
-    limit = loop.time() + min(stretched(GROWTH_S), left_s)
+    began, limit = page.now() - 0.5, loop.time() + min(stretched(GROWTH_S), left_s)
     while True:
-        if await page_height(page, BOTTOM_S * 1000) > height:
-            return True
-        is_loading = page.log.news != requests or page.log.loading_since(began)
-        if loop.time() >= limit or not (is_loading or page.timers.until() > page.now()):
-            return False
-        requests = page.log.news
+        now_height, is_active = await _observed_height(page, BOTTOM_S * 1000, began)
+        if now_height > height or not is_active or loop.time() >= limit:
+            return now_height > height

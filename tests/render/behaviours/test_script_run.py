@@ -1,8 +1,16 @@
 """A page is scrolled where that may make it do something."""
 
+import asyncio
+from typing import Any
+
 import pytest
 
-from tests.render.behaviours.conftest import Act
+from core.clock import SystemClock
+from render.behaviours.script_run import wait_reaction
+from render.browser import Browser
+from render.chromium import page_options
+from render.page import open_page
+from tests.render.behaviours.conftest import QUICK, Act
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 STILL = ("nothing on the page reacts to scrolling",)
@@ -54,3 +62,30 @@ async def test_a_text_where_nothing_reacts_is_scrolled_to_its_end_at_once(act: A
     acted = await act("far.html#text", "scroll")
 
     assert 3 <= acted.done["scroll"].done <= 4
+
+
+class FastClock(SystemClock):
+    """Clock that a test sets forward."""
+
+    ahead_s = 0.0
+
+    def monotonic(self) -> float:
+        """Return the machine's seconds, and those that the clock is ahead."""
+        return super().monotonic() + self.ahead_s
+
+
+async def test_a_timer_that_fires_late_is_awaited(browser: Browser, site: Any) -> None:
+    """A browser that gets no processor time for a moment fires its timers later than our clock says."""
+    clock, options = FastClock(), page_options(QUICK, browser_said=browser.user_agent, version=browser.version)
+    async with browser.context() as context:
+        page = await open_page(context, None, options, clock)
+        await page.send("Page.navigate", {"url": site.url("/plain.html")})
+        async with asyncio.timeout(120):
+            while not page.loaded:
+                await page.wait_changed()
+        began = page.now()
+        await page.send("Runtime.evaluate", {"expression": "setTimeout(() => fetch('/image.png?late'), 290)"})
+        asyncio.get_running_loop().call_later(0.1, setattr, clock, "ahead_s", 10.0)
+        await wait_reaction(page, began, 60.0, still_ms=200)
+
+    assert "/image.png?late" in site.paths()
