@@ -30,8 +30,7 @@ BLUE, YELLOW = (0, 0, 200), (220, 200, 0)
 # The first failure is of the first day: five of them, of 18 days at least, make a link dead.
 FAILING_DAYS, LAST_DAY = (5, 10, 15), 20
 
-
-# Parts of the watch that a site's death needs only on the copy of the collection, as commands.
+# Parts of the watch that a restart does not need, and a site's death only on the copy of the collection.
 UNUSED = ("check", "confirm", "bot", "replace", "purge", "copies", "verify", "mirror", "lists", "scan", "webhooks")
 
 
@@ -156,7 +155,7 @@ def test_links_of_all_sorts_are_archived_marked_and_keep_their_addresses(
     site.stop()
     archive.stop()
     wiki.restart()
-    archive.start()
+    archive.start(*UNUSED)
     again = archive.links(name, *cited)
     for url in archived:
         assert (again[url]["href"], again[url]["copy"]) == (links[url]["href"], links[url]["copy"])
