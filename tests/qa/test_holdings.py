@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -36,7 +37,11 @@ _digests = st.sampled_from(["", "sha256:" + "0" * 64, "sha1:x", "\x00"])
 def archived(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Archive a gallery twice: the second time all but the page itself are revisits."""
     folder = tmp_path_factory.mktemp("archived")
-    groups = {"politeness": {"visits_per_host": 1}, "visit": {"shared_pages": 1}}
+    groups: dict[str, dict[str, Any]] = {
+        "politeness": {"visits_per_host": 1},
+        "visit": {"shared_pages": 1, "full_page": False, "settle_s": 0.1},
+        "behaviours": {"run": []},
+    }
     weboid = WeboidRunner(folder, profile_for(web, folder / "profile.toml", **groups))
     ran = weboid.archive(FIRST, AGAIN)
     assert ran.code == 0, ran.err

@@ -1,6 +1,6 @@
 """The main job on sites that nobody here wrote: archived end to end, read back, checked and repaired.
 
-MediaWiki, single-page applications and Debian's manuals, over http and https, archived once for every test.
+MediaWiki, a single-page application and Debian's manuals, over http and https, archived once for every test.
 """
 
 import asyncio
@@ -54,32 +54,21 @@ DIFFERENCE_LIMIT = 0.12
 DIFFERENCE_MEDIAN = 0.03
 DOCS, WIKI = "https://docs.test-web.example", "http://wiki.test-web.example"
 APPS = "https://spa.test-web.example"
-# Each fault's page, and three that no fault touches.
+# Each fault's page, and two that no fault touches.
 SHEET_GONE = f"{DOCS}/policy/ch-customized-programs.html"
-SHEET_EMPTY = f"{APPS}/swagger/index.html?url=/specifications/jupyter-server.yaml&docExpansion=list"
 DOM_EMPTY = f"{DOCS}/handbook/sect.ipv6.html"
-WORDS_GARBLED = f"{WIKI}/wiki/Virtualization"
-COVERED = f"{WIKI}/wiki/Package_Meta-Information"
 ALL_GONE = f"{WIKI}/wiki/Network_Diagnosis_Tools"
 FILE_SWAPPED = f"{DOCS}/pdf/developers-reference.pdf"
-UNTOUCHED = (f"{DOCS}/handbook/sect.knoppix.html", f"{WIKI}/wiki/Special:ListFiles", f"{DOCS}/pdf/policy.pdf")
-_DAMAGED = (
-    SHEET_GONE, SHEET_EMPTY, DOM_EMPTY, WORDS_GARBLED, COVERED, ALL_GONE, FILE_SWAPPED,
-)  # fmt: skip
+UNTOUCHED = (f"{WIKI}/wiki/Special:ListFiles", f"{DOCS}/pdf/policy.pdf")
+_DAMAGED = (SHEET_GONE, DOM_EMPTY, ALL_GONE, FILE_SWAPPED)
 # Of every other kind of page one; one has a picture that no other page has, in which a fault is planted.
 _OTHERS = (
     f"{DOCS}/handbook/sect.master-plan.html",
-    f"{DOCS}/handbook/sect.regular-upgrades.html",
     f"{WIKI}/index.php?title=Main_Page&action=history",
-    f"{APPS}/pdf/web/viewer.html?file=/manuals/fhs-3.0.pdf",
+    f"{APPS}/swagger/index.html?url=/specifications/jupyter-server.yaml&docExpansion=list",
     f"{DOCS}/reference/ch12.en.html",
 )
 _LARGE_PICTURE_BYTES = 8_000
-_WALL = (
-    "<div style='position:fixed;top:0;left:0;width:100%;height:100%;background:#333'>"
-    "<div style='margin:120px auto;width:480px;padding:32px;background:#fff;font:18px sans-serif'>"
-    "We value your privacy. Accept all cookies to go on.</div></div></body>"
-)
 
 
 class ArchivedSites:
@@ -113,7 +102,10 @@ def archived(real_web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> Arc
     """Archive pages of every kind with `--list` and the default profile, with which repairs are made, too."""
     folder = tmp_path_factory.mktemp("real")
     patient = {"timeout_s": 240.0, "settle_s": 1.0}  # a busy machine
-    profile = profile_for(real_web, folder / "profile.toml", visit=patient, quality={"repair_profile": "default"})
+    in_turn = {"visits_per_host": 1}  # in one context, whose cache pages share
+    profile = profile_for(
+        *(real_web, folder / "profile.toml"), visit=patient, politeness=in_turn, quality={"repair_profile": "default"}
+    )
     weboid = WeboidRunner(folder, profile, limit_s=800)
     urls = (*_DAMAGED, *UNTOUCHED, *_OTHERS)
     (folder / "urls.txt").write_text("\n".join(urls))
@@ -377,12 +369,6 @@ class DamagedCollection:
             }
 
 
-def qa(damaged: DamagedCollection, *arguments: str) -> CommandResult:
-    """Run `weboid qa --json` with the profile."""
-    profile = ("--profile", str(damaged.weboid.profile))
-    return damaged.weboid.run("qa", "--json", *profile, *arguments)
-
-
 def events(ran: CommandResult, name: str) -> list[dict[str, Any]]:
     """Return the command's events of that name."""
     return [each for each in ran.events if each["event"] == name]
@@ -406,18 +392,6 @@ def pictured(damaged: DamagedCollection) -> list[tuple[str, str]]:
     return list(picture_by_page.items())
 
 
-def dom_of(url: str, change: Any, name: str) -> PlantedFault:
-    """Return a fault in the final DOM of a page."""
-    return PlantedFault(name, lambda each: each.uri == f"urn:dom:{url}", change)
-
-
-def garbled(each: RecordFacts) -> bytes:
-    """Return the DOM with every word replaced by another one."""
-    text = each.payload.decode()
-    swap = str.maketrans("aeioulnrst", "uoaeirstln")
-    return re.sub(r">[^<]+<", lambda match: match[0].translate(swap), text).encode()
-
-
 def other_picture(each: RecordFacts) -> bytes:
     """Return a picture of the same size that shows something else, as PNG."""
     with Image.open(io.BytesIO(each.payload)) as image:
@@ -433,11 +407,8 @@ def faults(damaged: DamagedCollection) -> tuple[dict[str, str], list[PlantedFaul
     swapped_page, swapped = pictured(damaged)[0]
     pages = {
         "sheet gone": SHEET_GONE,
-        "sheet emptied": SHEET_EMPTY,
         "picture swapped": swapped_page,
         "DOM emptied": DOM_EMPTY,
-        "words garbled": WORDS_GARBLED,
-        "covered": COVERED,
         "document gone": ALL_GONE,
         "file swapped": FILE_SWAPPED,
     }
@@ -451,11 +422,12 @@ def faults(damaged: DamagedCollection) -> tuple[dict[str, str], list[PlantedFaul
 
     return pages, [
         PlantedFault("sheet gone", sheet_of(SHEET_GONE)),
-        PlantedFault("sheet emptied", ends_with("/swagger-ui.css"), lambda _: b""),
         PlantedFault("picture swapped", ends_with(swapped), other_picture),
-        dom_of(DOM_EMPTY, lambda _: b"<html><head></head><body></body></html>", "DOM emptied"),
-        dom_of(WORDS_GARBLED, garbled, "words garbled"),
-        dom_of(COVERED, lambda each: each.payload.replace(b"</body>", _WALL.encode()), "covered"),
+        PlantedFault(
+            "DOM emptied",
+            lambda each: each.uri == f"urn:dom:{DOM_EMPTY}",
+            lambda _: b"<html><head></head><body></body></html>",
+        ),
         PlantedFault("document gone", lambda each: each.uri in (ALL_GONE, f"urn:dom:{ALL_GONE}")),
         PlantedFault("file swapped", ends_with("/developers-reference.pdf"), lambda _: b"%PDF-1.4\nanother\n%%EOF\n"),
     ]
@@ -471,9 +443,10 @@ def test_planted_faults_are_found_and_repaired_by_themselves(archived: ArchivedS
     pages, planted = faults(damaged)
     took = plant(damaged.layout, planted)
     assert set(took) == set(pages)
-    rebuilt = damaged.weboid.run("collection", "rebuild")
+    rebuilt = damaged.weboid.call("collection", "rebuild")
     assert rebuilt.code == 0, rebuilt.err
-    ran = qa(damaged, "--all", "--repair")
+    command = ("qa", "--all", "--repair", "--json", "--profile", str(damaged.weboid.profile))
+    ran = damaged.weboid.run(*command)
 
     old = damaged.checked(page.page_id for page in before.values())
     untouched = {
@@ -502,6 +475,7 @@ def test_planted_faults_are_found_and_repaired_by_themselves(archived: ArchivedS
         name: each.repair_page_id for name, each in repairs.items()
     }
     # The same command again finds nothing to do.
-    again = qa(damaged, "--all", "--repair")
+    again = damaged.weboid.call(*command)
+    assert again.code == 0, again.err
     assert (events(again, "check"), events(again, "repaired")) == ([], [])
     assert damaged.manifests() == after

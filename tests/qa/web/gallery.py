@@ -11,7 +11,7 @@ from PIL import Image
 from core.page_classes import PageClass
 from core.playback_check import LostPart, PlaybackFault, QaVerdict
 from qa.compare.picture_comparison import compare_pictures
-from tests.support.browser_screen import BrowserScreen, open_screen
+from tests.support.browser_screen import BrowserScreen
 from tests.support.playback_fixtures import NOW
 from tests.support.quality_builder import QualityBuilder
 
@@ -81,58 +81,60 @@ _OVER = (
 
 @dataclass(frozen=True)
 class GalleryPictures:
-    """A page as it was captured and as its copy is shown, as PNG."""
+    """A page as it was captured, as PNG, and what a check of its copy left, as WebP by kind."""
 
     seen: bytes
-    shown: bytes
+    by_kind: dict[str, bytes]
 
 
-async def draw(high: int = 900) -> list[GalleryPictures]:
-    """Open a browser and draw each of `SORTS` in it."""
-    async with open_screen() as screen:
-        return [
-            GalleryPictures(await _drawn(screen, sort, {}, high), await _drawn(screen, sort, sort.changed, high))
-            for sort in SORTS
-        ]
+async def draw(screen: BrowserScreen) -> list[GalleryPictures]:
+    """Draw each of `SORTS` in the window, and its copy where it is not good."""
+    gallery = []
+    for sort in SORTS:
+        seen = await _drawn(screen, sort, {})
+        by_kind = {}
+        if sort.verdict is not QaVerdict.GOOD:
+            shown = await _drawn(screen, sort, sort.changed)
+            heat = compare_pictures(seen, shown, heat=True).heat
+            assert heat is not None
+            by_kind = {"seen": _webp(seen), "shown": _webp(shown), "heat": _webp(heat)}
+        gallery.append(GalleryPictures(seen, by_kind))
+    return gallery
 
 
 def fill(quality_builder: QualityBuilder, drawings: list[GalleryPictures]) -> list[str]:
     """Add one checked page of each sort; return their ids, the worst first."""
     scored_ids = []
     for number, (sort, drawing) in enumerate(zip(SORTS, drawings, strict=True)):
-        heat = compare_pictures(drawing.seen, drawing.shown, heat=True).heat
-        assert heat is not None
-        kinds = {"seen": drawing.seen, "shown": drawing.shown, "heat": heat}
-        pictures = {kind: _webp(body) for kind, body in kinds.items()}
         facts: dict[str, Any] = {
             "at": NOW + timedelta(minutes=7 * number), "faults": sort.faults, "reason": sort.reason,
             "lost": sort.lost, "parts_seen": 14, "parts_shown": 14 - len(sort.lost), "text": 1.0,
             "resources": 1 - len(sort.lost) / 14, "page_class": PageClass.OK,
             "page": {"shot": drawing.seen, "title": sort.title},
         }  # fmt: skip
-        if sort.verdict is not QaVerdict.GOOD:
-            facts["pictures"] = pictures
+        if drawing.by_kind:
+            facts["pictures"] = drawing.by_kind
         scored_ids.append((sort.score, quality_builder.check(sort.url, sort.verdict, sort.score, **facts)))
     return [page_id for _, page_id in sorted(scored_ids)]
 
 
-async def _drawn(screen: BrowserScreen, sort: GalleryPage, changed: dict[str, str], high: int) -> bytes:
+async def _drawn(screen: BrowserScreen, sort: GalleryPage, changed: dict[str, str]) -> bytes:
     if "blank" in changed:
-        return await _shot(screen, "<body style='background:#fff'>", high)
+        return await _shot(screen, "<body style='background:#fff'>")
     values = {
         "style": changed.get("style", _STYLE % {"tint": sort.tint}), "name": "Coast &amp; Harbour",
         "title": sort.title, "text": _TEXT, "over": _OVER if "over" in changed else "",
         "figure": changed.get("figure", "<figure>The tower in May</figure>"),
     }  # fmt: skip
-    return await _shot(screen, _PAGE % values, high)
+    return await _shot(screen, _PAGE % values)
 
 
-async def _shot(screen: BrowserScreen, page: str, high: int) -> bytes:
-    await screen.open("data:text/html;charset=utf-8," + quote(page), size=(1280, high))
+async def _shot(screen: BrowserScreen, page: str) -> bytes:
+    await screen.open("data:text/html;charset=utf-8," + quote(page), size=(1280, 900))
     return await screen.picture()
 
 
 def _webp(png: bytes) -> bytes:
     with Image.open(io.BytesIO(png)) as image, io.BytesIO() as buffer:
-        image.convert("RGB").save(buffer, "WEBP", quality=80)
+        image.convert("RGB").save(buffer, "WEBP", quality=80, method=0)
         return buffer.getvalue()

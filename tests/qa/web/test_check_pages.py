@@ -270,21 +270,24 @@ async def test_help_tells_the_keys_and_turns_them_off(shown: ShownResults, scree
     assert shown.quality_builder.row(shown.ids[3]).review is QaVerdict.UNCHECKED
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-async def test_axe_finds_nothing_serious(dark: bool, shown: ShownResults, screen: BrowserScreen) -> None:
+async def test_axe_finds_nothing_serious(shown: ShownResults, screen: BrowserScreen) -> None:
     """Both pages, in both colours, widths and languages; nothing is wider than the window."""
-    before, size = ("/de", (390, 844)) if dark else ("", (1200, 900))
     findings = {}
-    for name in ("", f"/{shown.ids[2]}/images", f"/{shown.ids[4]}/images", "?verdict=nonsense"):
-        address = f"{shown.front}{before}/quality{name}"
-        await screen.open(address, size=size, dark=dark)
-        findings[name] = await screen.findings()
-        wide = await screen.value("document.documentElement.scrollWidth - innerWidth")
-        if wide > 0:
-            findings[name].append(f"wider by {wide}")
-    await screen.open(shown.address(2), size=size, dark=dark)
+
+    async def look_at(name: str) -> None:
+        for size, dark in (((390, 844), True), ((1200, 900), False)):
+            await screen.adapt(size=size, dark=dark)
+            findings[name, dark] = await screen.findings()
+            wide = await screen.value("document.documentElement.scrollWidth - innerWidth")
+            if wide > 0:
+                findings[name, dark].append(f"wider by {wide}")
+
+    good, broken = (f"/{shown.ids[place]}/images" for place in (4, 2))
+    for name in ("/de/quality", f"/quality{good}", "/de/quality?verdict=nonsense", f"/de/quality{broken}"):
+        await screen.open(shown.front + name)
+        await look_at(name)
     await screen.value("document.querySelector('[data-opens-keys]').click()")
-    findings["help"] = await screen.findings()
+    await look_at("help")
 
     assert {name: each for name, each in findings.items() if each} == {}
 

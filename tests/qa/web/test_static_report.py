@@ -269,19 +269,20 @@ async def test_the_file_is_read_and_marked_by_keys(drawn: tuple[Path, list[str]]
 @browser
 @slow
 @in_session
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-async def test_axe_finds_nothing_serious(dark: bool, drawn: tuple[Path, list[str]], screen: BrowserScreen) -> None:
+async def test_axe_finds_nothing_serious(drawn: tuple[Path, list[str]], screen: BrowserScreen) -> None:
     """List and result, in both colours and widths; nothing is wider than the window."""
     path, ids = drawn
-    await opened(screen, path, size=(390, 844) if dark else (1200, 900), dark=dark)
+    await opened(screen, path)
     findings = {}
     for name in ("list", f"{ids[2]}/images"):
         await screen.value(f"location.hash = '#{name}'")
         is_list = "" if name == "list" else "!"
         await until(screen, f"{is_list}document.querySelector('[data-view-one]').hidden")
-        findings[name] = await screen.findings()
-        wide = await screen.value("document.documentElement.scrollWidth - innerWidth")
-        if wide > 0:
-            findings[name].append(f"wider by {wide}")
+        for size, dark in (((390, 844), True), ((1200, 900), False)):
+            await screen.adapt(size=size, dark=dark)
+            findings[name, dark] = await screen.findings()
+            wide = await screen.value("document.documentElement.scrollWidth - innerWidth")
+            if wide > 0:
+                findings[name, dark].append(f"wider by {wide}")
 
     assert {name: each for name, each in findings.items() if each} == {}

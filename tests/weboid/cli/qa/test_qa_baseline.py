@@ -64,9 +64,9 @@ def test_a_sanitiser_that_loses_images_is_found(
 ) -> None:
     """Nothing changes between two runs; then the images are lost, and the run says of which pages."""
     planned = weboid.call("qa", "baseline", "save", "spring", "--dry-run", "--json")
-    saved = weboid.run("qa", "baseline", "save", "spring", "--json")
+    saved = weboid.call("qa", "baseline", "save", "spring", "--json")
     twice = weboid.call("qa", "baseline", "save", "spring")
-    same = weboid.run("qa", "baseline", "check", "spring", "--json")
+    same = weboid.call("qa", "baseline", "check", "spring", "--json")
 
     assert len(planned.events) == 2, planned
     assert (saved.code, saved.events[0]["checked"]) == (ExitCode.OK, 2), saved

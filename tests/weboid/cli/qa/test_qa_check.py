@@ -8,7 +8,9 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from PIL import Image
 
 from core.captures import ArtifactKind
 from core.errors import InputError, UnavailableError
-from core.playback_check import QaVerdict, picture_name
+from core.playback_check import picture_name
 from crawler.frontier.base import NewItem
 from crawler.frontier.sqlite_frontier import SqliteFrontier
 from playback.access.decision_store import open_decisions
@@ -64,32 +66,54 @@ def lettered_page(made: CollectionBuilder, url: str) -> str:
     return made.page(url, html, shot=packed(np.asarray(seen)))
 
 
-def test_a_copy_that_lost_its_look_is_broken_and_the_others_are_not(made: CollectionBuilder) -> None:
+@dataclass(frozen=True)
+class LookedAt:
+    """A collection of three pages, what was planned of it, and the run that checked them all."""
+
+    made: CollectionBuilder
+    ids: dict[str, str]  # of pages, by host
+    planned: list[dict[str, Any]]
+    ran: Result
+    lines: list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def looked_at(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LookedAt]:
+    """Check a page that is whole, one that lost its look and is shown in full, and one with a typeface."""
+    with closing(CollectionBuilder(tmp_path_factory.mktemp("looked") / "collection")) as made:
+        made.layout.marker.write_text("version = 1\n")
+        ids = {
+            "good": drawn_page(made, "https://good.example/"),
+            "bad": drawn_page(made, "https://bad.example/", is_there=False),
+            "type": lettered_page(made, "https://type.example/"),
+        }
+        with closing(open_decisions(made.layout)) as decisions:
+            target = LevelTarget(LevelScope.DOMAIN, what="bad.example")
+            LevelStore(decisions).decide([target], Level.FULL, actor=LevelActor("me"), now=NOW)
+        _, planned = run(made, "--dry-run")
+        yield LookedAt(made, ids, planned, *run(made, "--no-record"))
+
+
+def test_a_copy_that_lost_its_look_is_broken_and_the_others_are_not(looked_at: LookedAt) -> None:
     """Each is in the registry when the command ends, the broken one with its pictures; exit code 1.
 
     Copies are shown in the typefaces of their pages.
     """
-    good = drawn_page(made, "https://good.example/")
-    bad = drawn_page(made, "https://bad.example/", is_there=False)
-    lettered = lettered_page(made, "https://type.example/")
-
-    ran, lines = run(made, "--no-record")
-
-    assert checked(lines) == {
-        "https://good.example/": "good",
-        "https://bad.example/": "broken",
-        "https://type.example/": "good",
+    made, lines, good, bad = looked_at.made, looked_at.lines, looked_at.ids["good"], looked_at.ids["bad"]
+    verdicts = {
+        ("https://good.example/", "images"): "good",
+        ("https://bad.example/", "images"): "broken",
+        ("https://bad.example/", "full"): "broken",
+        ("https://type.example/", "images"): "good",
     }
-    assert ran.return_value == 1
+
+    assert {(each["url"], each["level"]): each["verdict"] for each in lines if each["event"] == "check"} == verdicts
+    assert looked_at.ran.return_value == 1
     assert lines[-1]["event"] == "summary"
-    assert (lines[-1]["good"], lines[-1]["broken"]) == (2, 1)
+    assert (lines[-1]["good"], lines[-1]["broken"]) == (2, 2)
     with closing(open_registry(made.layout, "")) as store, store.reading() as reader:
-        rows = find_checks(reader, [good, bad, lettered])
-    assert {each.check.page_id: each.verdict for each in rows} == {
-        good: QaVerdict.GOOD,
-        bad: QaVerdict.BROKEN,
-        lettered: QaVerdict.GOOD,
-    }
+        rows = find_checks(reader, list(looked_at.ids.values()))
+    assert {(each.check.url, each.check.level): str(each.verdict) for each in rows} == verdicts
     for kind in ("seen", "shown"):
         path = made.layout.quality_pictures / picture_name(bad, "images", kind)
         with Image.open(io.BytesIO(path.read_bytes())) as image:
@@ -97,50 +121,40 @@ def test_a_copy_that_lost_its_look_is_broken_and_the_others_are_not(made: Collec
         assert not (made.layout.quality_pictures / picture_name(good, "images", kind)).exists()
 
 
+def test_copies_are_looked_at_in_full_where_rules_show_them_so(looked_at: LookedAt) -> None:
+    """Without being asked for; what no rule shows in full is not even counted."""
+    lines = looked_at.lines
+
+    looked = {(each["url"], each["level"]) for each in lines if each["event"] == "check"}
+    assert looked == {(each["url"], each["level"]) for each in looked_at.planned}
+    assert looked == {
+        ("https://good.example/", "images"),
+        ("https://bad.example/", "images"),
+        ("https://bad.example/", "full"),
+        ("https://type.example/", "images"),
+    }
+    assert (lines[-1]["checked"], lines[-1]["unchecked"]) == (4, 0)
+
+
 def checked(lines: list[dict[str, Any]]) -> dict[str, str]:
     """Return the verdicts by URL."""
     return {each["url"]: each["verdict"] for each in lines if each["event"] == "check"}
 
 
-def test_what_was_checked_is_not_checked_again(made: CollectionBuilder) -> None:
+def test_what_was_checked_is_not_checked_again(looked_at: LookedAt) -> None:
     """Unless it is asked for; a page that is new is, and a dry run says what would be, and why."""
-    for name in ("one", "two"):
-        drawn_page(made, f"https://{name}.example/")
-    plain = ("--no-record",)
-    _, first = run(made, *plain)
+    made, plain = looked_at.made, ("--no-record",)
     drawn_page(made, "https://new.example/")
 
     _, planned = run(made, "--dry-run")
     _, second = run(made, *plain)
     ran, third = run(made, *plain)
-    _, again = run(made, *plain, "--again", "https://two.example/")
+    _, again = run(made, *plain, "--again", "https://new.example/")
 
-    assert set(checked(first)) == {"https://one.example/", "https://two.example/"}
     assert [(each["url"], each["why"]) for each in planned] == [("https://new.example/", ["host: never checked"])]
     assert set(checked(second)) == {"https://new.example/"}
     assert (checked(third), third[-1]["checked"], ran.return_value) == ({}, 0, 0)
-    assert set(checked(again)) == {"https://two.example/"}
-
-
-def test_copies_are_looked_at_in_full_where_rules_show_them_so(made: CollectionBuilder) -> None:
-    """Without being asked for; what no rule shows in full is not even counted."""
-    for name in ("full", "other"):
-        drawn_page(made, f"https://{name}.example/")
-    with closing(open_decisions(made.layout)) as decisions:
-        target = LevelTarget(LevelScope.DOMAIN, what="full.example")
-        LevelStore(decisions).decide([target], Level.FULL, actor=LevelActor("me"), now=NOW)
-
-    _, planned = run(made, "--dry-run")
-    _, lines = run(made, "--no-record")
-
-    looked = {(each["url"], each["level"]) for each in lines if each["event"] == "check"}
-    assert looked == {(each["url"], each["level"]) for each in planned}
-    assert looked == {
-        ("https://full.example/", "images"),
-        ("https://full.example/", "full"),
-        ("https://other.example/", "images"),
-    }
-    assert (lines[-1]["checked"], lines[-1]["unchecked"]) == (3, 0)
+    assert set(checked(again)) == {"https://new.example/"}
 
 
 def test_records_are_written_when_nobody_else_writes(made: CollectionBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,14 +178,30 @@ def test_records_are_written_when_nobody_else_writes(made: CollectionBuilder, mo
     assert pages == (1,), "a record of a check is no page"
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["killed", "Ctrl-C"])
-def test_a_run_that_is_cut_short_loses_nothing(made: CollectionBuilder, number: signal.Signals) -> None:
-    """Printed results are in the registry; the same command does the rest.
+def test_a_run_that_is_cut_short_loses_nothing(made: CollectionBuilder) -> None:
+    """Killed, or ended by Ctrl-C: printed results are in the registry; the same command does the rest.
 
-    Its pipe holds a line or two: however late they are read, it cannot come to its end before.
+    Its pipe holds less than a line: however late it is read, it cannot come to its end before.
     """
-    urls = {f"https://h{each}.example/{'x' * 2_500}" for each in range(5)}
+    urls = {f"https://h{each}.example/{'x' * 8_500}" for each in range(5)}
     page_ids = [drawn_page(made, url) for url in urls]
+    before = set[str]()
+    for number, code in ((signal.SIGKILL, -9), (signal.SIGINT, 6)):
+        ended, reported = cut_short(made, number)
+        with closing(open_registry(made.layout, "")) as store, store.reading() as reader:
+            stored = {each.check.url for each in find_checks(reader, page_ids)}
+
+        assert ended == code
+        assert set(checked(reported)) <= stored - before, "nothing twice"
+        assert stored < urls
+        before = stored
+    _, rest = run(made, "--no-record")
+
+    assert set(checked(rest)) == urls - before, "the rest, and nothing twice"
+
+
+def cut_short(made: CollectionBuilder, number: signal.Signals) -> tuple[int, list[dict[str, Any]]]:
+    """Run the command until it printed a result, send the signal; return exit code and what it printed."""
     arguments = ["qa", "--json", "--no-record", "--jobs=1"]
     command = [sys.executable, "-m", "weboid", *arguments]
     with subprocess.Popen(
@@ -185,13 +215,7 @@ def test_a_run_that_is_cut_short_loses_nothing(made: CollectionBuilder, number: 
         else:
             os.killpg(process.pid, number)
         reported += [json.loads(line) for line in process.stdout if line.endswith("}\n")]
-    with closing(open_registry(made.layout, "")) as store, store.reading() as reader:
-        stored = {each.check.url for each in find_checks(reader, page_ids)}
-    _, rest = run(made, "--no-record")
-
-    assert process.returncode == (-9 if number is signal.SIGKILL else 6)
-    assert set(checked(reported)) <= stored < urls
-    assert set(checked(rest)) == urls - stored, "the rest, and nothing twice"
+    return process.returncode, reported
 
 
 def test_an_empty_collection_is_soon_checked(made: CollectionBuilder, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from core.playback_check import QaVerdict
 from crawler.frontier.base import NewItem
 from qa.check_store import find_checks_of_urls, record_review
 from qa.check_table import CheckedPage, RepairState
-from tests.support.commands import CommandResult, WeboidRunner
+from tests.support.commands import WeboidRunner
 from tests.support.linked_site import LinkedSite, weboid_for
 from tests.support.paged_site import answers_of
 from tests.support.services.redis_server import RedisServer
@@ -77,10 +77,7 @@ def test_checks_are_written_and_repairs_made_by_a_cluster(
     weboid: WeboidRunner, redis: RedisServer, start: Callable[..., StartedCommand]
 ) -> None:
     """Its proxies write what was found for whoever knows the secret; its workers capture again."""
-
-    def qa(*arguments: str) -> CommandResult:
-        shared = ("--frontier", redis.url, "--dedup", redis.url, "--json")
-        return weboid.run("qa", *arguments, *shared, "--profile", str(weboid.profile))
+    shared = ("--frontier", redis.url, "--dedup", redis.url, "--json", "--profile", str(weboid.profile))
 
     proxy = start("proxy", *PORTS)
     proxy.until("ready")
@@ -89,7 +86,7 @@ def test_checks_are_written_and_repairs_made_by_a_cluster(
         frontier.add([NewItem(URL)], now=CLOCK.now())
     worker.until("page")
 
-    looked = qa("--all", "--secret-file", "secret")
+    looked = weboid.call("qa", "--all", *shared, "--secret-file", "secret")
     assert (looked.code, looked.summary["good"]) == (0, 1)
     assert looked.summary["unrecorded"] == ""
     (page,) = checks(weboid)
@@ -97,10 +94,10 @@ def test_checks_are_written_and_repairs_made_by_a_cluster(
 
     with closing(open_registry(Layout(weboid.collection))) as store, store.writing() as rows:
         record_review(rows, page.check.page_id, "images", QaVerdict.BROKEN, by="Ada", now=CLOCK.now())
-    begun = qa("repair")
+    begun = weboid.call("qa", "repair", *shared)
     assert (begun.summary["left"], begun.summary["why_left"]) == (1, "shared")
     worker.until("page")
-    ended = qa("repair", "--secret-file", "secret")
+    ended = weboid.run("qa", "repair", *shared, "--secret-file", "secret")
     assert (ended.code, ended.summary["repaired"]) == (0, {"done-better": 1})
     old, new = checks(weboid)
     assert (old.repair, new.verdict) == (RepairState.DONE_BETTER, QaVerdict.GOOD)

@@ -94,7 +94,7 @@ def test_a_capture_is_held_against_the_page_of_now(twice: WeboidRunner, site: Li
     url, profile = "http://live.example.net/a", ("--profile", str(twice.profile))
     before = site.requests["live.example.net/a"]
 
-    live = twice.run("qa", "compare", url, "--live", "--json", *profile)
+    live = twice.call("qa", "compare", url, "--live", "--json", *profile)
     assert live.code == 0, live
     (facts,) = live.events
     first, second = (re.sub(r"\D", "", facts[each]["captured_at"])[:14] for each in ("then", "now"))
@@ -102,7 +102,7 @@ def test_a_capture_is_held_against_the_page_of_now(twice: WeboidRunner, site: Li
     both = twice.call("qa", "compare", url, "--live", "--to", second)
     bad = twice.call("qa", "compare", url, "--at", "yesterday")
     del site.answers["live.example.net/a"]
-    gone = twice.run("qa", "compare", url, "--live", "--json", *profile)
+    gone = twice.call("qa", "compare", url, "--live", "--json", *profile)
 
     assert (live.code, facts["drift"]) == (ExitCode.OK, "another owner"), live
     assert site.requests["live.example.net/a"] == before + 2  # both live looks asked the site

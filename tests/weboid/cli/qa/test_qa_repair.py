@@ -29,11 +29,8 @@ from warc.index.database import open_database
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.playback, pytest.mark.slow, pytest.mark.timeout(900)]
 
-PLACES = (
-    "a.example/back", "a.example/gone", "d.example/x", "e.example/judged", "f.example/waits",
-    "f.example/other",
-)  # fmt: skip
-BACK, GONE, DOWN, JUDGED, WAITS, OTHER = (f"http://{place}" for place in PLACES)
+PLACES = ("a.example/back", "a.example/gone", "d.example/x", "e.example/judged", "f.example/other")
+BACK, GONE, DOWN, JUDGED, OTHER = (f"http://{place}" for place in PLACES)
 CLOCK = SystemClock()
 
 
@@ -59,7 +56,7 @@ def repaired(site: LinkedSite, web: TestWeb, tmp_path_factory: pytest.TempPathFa
     weboid = weboid_for(
         *(site, web, tmp_path_factory.mktemp("repaired")), visit={"full_page": True}, frontier={"attempts": 1}
     )
-    urls = (BACK, GONE, DOWN, JUDGED, WAITS)
+    urls = (BACK, GONE, DOWN, JUDGED)
     assert weboid.archive(*urls).code == 0
     damage(weboid, pictures=("back", "gone", "x"))
     before = {url: offered(weboid, url) for url in urls}
@@ -137,43 +134,36 @@ def test_what_failed_is_captured_again_and_the_better_capture_is_offered(
 
 
 def test_a_persons_word_has_a_page_captured_again(repaired: RepairedCollection, site: LinkedSite) -> None:
-    """Although the machine finds nothing wrong; where the repair is killed, the next one goes on."""
+    """Although the machine finds nothing wrong; where the repair is killed, the next run goes on.
+
+    Pages that wait in the frontier are not begun by a repair: they belong to another run. What is to be
+    repaired waits among them, and that is reported.
+    """
     weboid = repaired.weboid
     mark_broken(weboid, JUDGED)
     listed = weboid.call("qa", "repair", "--dry-run", "--json", "--profile", str(weboid.profile))
     assert [each["url"] for each in listed.events] == [JUDGED]
 
     _kill_when_visited(weboid, site)
-    ran = qa(weboid, "repair")
-
-    assert state_of(ran) == {JUDGED: RepairState.DONE_BETTER}
-    old, new = checks(weboid, JUDGED)
-    assert old.repair_page_id == new.check.page_id
-    assert offered(weboid, JUDGED).page_id == new.check.page_id
-
-
-def test_pages_that_wait_in_the_frontier_are_not_begun_by_a_repair(
-    repaired: RepairedCollection, site: LinkedSite
-) -> None:
-    """They belong to another run: what is to be repaired waits among them, and that is reported."""
-    weboid = repaired.weboid
-    mark_broken(weboid, WAITS)
     layout = Layout(weboid.collection)
     with SqliteFrontier(layout.frontier_db, politeness=PolitenessSettings()) as frontier:
         frontier.add([NewItem(OTHER)], now=CLOCK.now())
-
-    begun = qa(weboid, "repair")
+    visits = site.requests["e.example/judged"]
+    begun = weboid.call("qa", "repair", "--json", "--profile", str(weboid.profile))
 
     assert state_of(begun) == {}
-    assert site.requests["f.example/other"] == 0
-    assert checks(weboid, WAITS)[0].repair is RepairState.BEGUN
+    assert (site.requests["e.example/judged"], site.requests["f.example/other"]) == (visits, 0)
+    assert checks(weboid, JUDGED)[0].repair is RepairState.BEGUN
     assert (begun.summary["left"], begun.summary["why_left"]) == (1, "others")
 
     archived = weboid.archive("--qa")
 
     assert archived.code == 0
     assert archived.summary["repaired"] == {"done-better": 1}
-    assert checks(weboid, WAITS)[0].repair is RepairState.DONE_BETTER
+    old, new = checks(weboid, JUDGED)
+    assert old.repair is RepairState.DONE_BETTER
+    assert old.repair_page_id == new.check.page_id
+    assert offered(weboid, JUDGED).page_id == new.check.page_id
 
 
 def _kill_when_visited(weboid: WeboidRunner, site: LinkedSite) -> None:
