@@ -7,10 +7,12 @@ that is not this machine's leads to a listener (P-03).
 import asyncio
 import base64
 import contextlib
+import io
 import os
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
+
+from PIL import Image
 
 from core.errors import BrowserUnavailableError
 from render import cdp
@@ -101,15 +103,31 @@ class BrowserTab:
                 with contextlib.suppress(TimeoutError):
                     return await self.until(until, within=within, patience_s=_CLICK_PATIENCE_S)
 
-    async def picture(self, path: Path, *, width: int = 1280, height: int = 800) -> None:
-        """Write a picture of the tab."""
-        await self._connection.send(
-            "Emulation.setDeviceMetricsOverride",
-            {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
-            self._session,
-        )
+    async def picture(self, *, size: tuple[int, int] = (800, 600), dark: bool = False) -> Image.Image:
+        """Return a picture of the tab in that size and theme."""
+        for method, parameters in (
+            (
+                "Emulation.setDeviceMetricsOverride",
+                {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False},
+            ),
+            (
+                "Emulation.setEmulatedMedia",
+                {"features": [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]},
+            ),
+        ):
+            await self._connection.send(method, parameters, self._session)
         shot = await self._connection.send("Page.captureScreenshot", {"format": "png"}, self._session)
-        path.write_bytes(base64.b64decode(shot["data"]))
+        with Image.open(io.BytesIO(base64.b64decode(shot["data"]))) as image:
+            return image.convert("RGB")
+
+    async def picture_with(self, pixels: dict[tuple[int, int], tuple[int, int, int]]) -> Image.Image:
+        """Return the first picture that has those colours: a frame of another process is drawn later than its page."""
+        async with asyncio.timeout(_PATIENCE_S):
+            while True:
+                image = await self.picture()
+                if all(image.getpixel(place) == colour for place, colour in pixels.items()):
+                    return image
+                await asyncio.sleep(0.05)
 
     async def _frame(self, within: str) -> tuple[str, int]:
         """Wait for the frame whose address contains `within`; return its session and script context."""

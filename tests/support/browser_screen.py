@@ -18,6 +18,21 @@ from render.chromium import find_browser
 
 _AXE = Path(axe_core_python.__file__).parent / "axe.min.js"
 _SERIOUS = ("serious", "critical")
+# What another size, theme or language of the same page can break: colours, what is shown of names, and words.
+_BY_LOOK = (
+    "color-contrast", "aria-command-name", "aria-hidden-focus", "button-name", "label", "link-name", "select-name",
+    "document-title", "frame-title", "html-has-lang", "html-lang-valid", "image-alt", "valid-lang",
+)  # fmt: skip
+# Rules none of whose checks can be that serious are not run: what they find is not returned.
+_PREPARE = f"""
+window.lesserRules = {{}};
+for (const rule of axe._audit.rules) {{
+    const checks = [...rule.any, ...rule.all, ...rule.none].map(each => axe._audit.data.checks[each.id || each].impact);
+    if (!(rule.impact ? [rule.impact] : checks).some(each => {json.dumps(_SERIOUS)}.includes(each)))
+        lesserRules[rule.id] = {{enabled: false}};
+}}
+Object.keys(lesserRules).length
+"""
 
 
 @dataclass
@@ -34,11 +49,13 @@ class BrowserScreen:
     async def open(self, address: str, *, size: tuple[int, int] = (1200, 900), dark: bool = False) -> None:
         """Load an address, and wait until it has loaded with its frames and pictures."""
         await self.adapt(size=size, dark=dark)
-        await self.send("Page.navigate", url="about:blank")
-        await self.send("Page.navigate", url=address)
+        # A page between them would cost each one a new process.
+        await self.value("window.left = true")
+        answer = await self.send("Page.navigate", url=address)
+        if "loaderId" not in answer:  # the same document, at another of its fragments
+            await self.send("Page.reload")
         await self.value("""new Promise(done => {
-            const look = () => document.readyState === 'complete' && location.href !== 'about:blank'
-                ? done(true) : setTimeout(look, 10);
+            const look = () => document.readyState === 'complete' && !window.left ? done(true) : setTimeout(look, 10);
             look();
         })""")
 
@@ -50,7 +67,7 @@ class BrowserScreen:
         )  # fmt: skip
         theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         features = [theme, {"name": "prefers-reduced-motion", "value": "reduce"}]
-        await self.send("Emulation.setEmulatedMedia", features=features)
+        await self.send("Emulation.setEmulatedMedia", media="", features=features)
 
     async def value(self, expression: str) -> Any:
         """Return the value of a JavaScript expression in the page's world; promises are awaited."""
@@ -73,12 +90,16 @@ class BrowserScreen:
         for kind in ("rawKeyDown", "keyUp"):
             await self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
 
-    async def findings(self) -> list[str]:
-        """Return axe's serious and critical violations in the document: rule, element and summary."""
+    async def findings(self, *, again: bool = False) -> list[str]:
+        """Return axe's serious and critical violations in the document: rule, element and summary.
+
+        `again`: the page was examined in another size, theme or language; only what these can break is.
+        """
         if not await self.value("'axe' in window"):
-            await self.value(_AXE.read_text() + ";0")
+            assert await self.value(_AXE.read_text() + _PREPARE) > 0
+        rules = f"runOnly: {json.dumps(_BY_LOOK)}" if again else "rules: lesserRules"
         report = await self.value(
-            "axe.run(document, {iframes: false, preload: false, resultTypes: ['violations']})"
+            f"axe.run(document, {{iframes: false, preload: false, resultTypes: ['violations'], {rules}}})"
             ".then(results => JSON.stringify(results.violations))"
         )
         return [
@@ -134,6 +155,13 @@ async def open_window(browser: Browser) -> AsyncIterator[BrowserScreen]:
 async def windows() -> AsyncIterator[Browser]:
     """Yield a browser for the windows of all tests of the session's loop."""
     async with await launch_browser() as it:
+        yield it
+
+
+@pytest_asyncio.fixture(name="screen", scope="module", loop_scope="session")
+async def module_screen(windows: Browser) -> AsyncIterator[BrowserScreen]:
+    """Yield one window for all tests of a module that imports this: none may mind what another left in it."""
+    async with open_window(windows) as it:
         yield it
 
 

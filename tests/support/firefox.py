@@ -16,6 +16,29 @@ from websockets.asyncio.client import ClientConnection, connect
 FIREFOX = shutil.which("firefox-esr")
 _LISTENING = "WebDriver BiDi listening on "
 _START_S = 60.0
+# Half of what a window costs is not the page: icons and moving parts of tabs, what is kept of each visit,
+# processes for pages to come, services.
+_PREFERENCES: dict[str, bool | int] = {
+    "accessibility.force_disabled": 1,
+    "app.normandy.enabled": False,
+    "browser.cache.disk.enable": False,
+    "browser.chrome.site_icons": False,
+    "browser.newtabpage.enabled": False,
+    "browser.pagethumbnails.capturing_disabled": True,
+    "browser.sessionstore.interval": 3_600_000,
+    "browser.sessionstore.resume_from_crash": False,
+    "browser.startup.page": 0,
+    "browser.translations.enable": False,
+    "datareporting.policy.dataSubmissionEnabled": False,
+    "dom.ipc.processPrelaunch.enabled": False,
+    "network.captive-portal-service.enabled": False,
+    "network.connectivity-service.enabled": False,
+    "places.history.enabled": False,
+    "signon.rememberSignons": False,
+    "toolkit.cosmeticAnimations.enabled": False,
+    "toolkit.telemetry.enabled": False,
+    "ui.prefersReducedMotion": 1,
+}
 
 
 @dataclass
@@ -24,6 +47,7 @@ class FirefoxWindow:
 
     connection: ClientConnection
     context: str = ""
+    size: tuple[int, int] = (0, 0)  # as it was set
     _ids: "count[int]" = field(default_factory=count)
 
     async def send(self, method: str, **parameters: Any) -> dict[str, Any]:
@@ -41,6 +65,13 @@ class FirefoxWindow:
         """Load an address, until it has loaded."""
         await self.send("browsingContext.navigate", context=self.context, url=address, wait="complete")
 
+    async def resize(self, width: int, height: int) -> None:
+        """Let the page have that size."""
+        if self.size != (width, height):
+            viewport = {"width": width, "height": height}
+            await self.send("browsingContext.setViewport", context=self.context, viewport=viewport)
+            self.size = width, height
+
     async def value(self, expression: str) -> Any:
         """Return the value of a JavaScript expression in the page: a text, number, boolean or None."""
         answer = await self.send(
@@ -53,7 +84,7 @@ class FirefoxWindow:
         """Wait until it holds in a loaded page; pages that load one another meanwhile answer each for itself."""
         async with asyncio.timeout(120):
             while not await self._holds(expression):
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.1)
 
     async def _holds(self, expression: str) -> bool:
         try:
@@ -71,6 +102,8 @@ class FirefoxWindow:
 async def open_firefox(home: Path) -> AsyncIterator[FirefoxWindow]:
     """Start Firefox with that folder as its profile; yield a window."""
     assert FIREFOX is not None
+    lines = [f'user_pref("{name}", {json.dumps(value)});\n' for name, value in _PREFERENCES.items()]
+    (home / "user.js").write_text("".join(lines))
     options = ("--headless", "--no-remote", "--profile", str(home), "--remote-debugging-port", "0")
     process = await asyncio.create_subprocess_exec(
         *(FIREFOX, *options),

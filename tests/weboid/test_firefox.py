@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -12,6 +13,7 @@ import pytest_asyncio
 
 from core.clock import SystemClock
 from core.config.settings import Settings
+from core.layout import Layout
 from crawler.frontier.base import ItemState
 from crawler.frontier.sqlite_frontier import open_frontier
 from playback.web.page_saves import SaveOptions
@@ -68,6 +70,18 @@ async def window(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fire
         yield opened
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    """Make a collection, of which each test serves a copy."""
+    return make_collection(tmp_path_factory.mktemp("made") / "collection")
+
+
+@pytest.fixture
+def layout(made: Layout, tmp_path: Path) -> Layout:
+    """Return a copy of the collection."""
+    return Layout(shutil.copytree(made.root, tmp_path / "collection"))
+
+
 @pytest.fixture
 def saving(collection: CollectionBuilder) -> Iterator[ServedCollection]:
     """Serve a front whose readers may save."""
@@ -99,9 +113,8 @@ async def test_a_reader_saves_a_page(saving: ServedCollection, window: FirefoxWi
 
 
 @IN_FIREFOX
-async def test_an_operator_captures_a_page_and_sees_it_in_the_queue(window: FirefoxWindow, tmp_path: Path) -> None:
+async def test_an_operator_captures_a_page_and_sees_it_in_the_queue(window: FirefoxWindow, layout: Layout) -> None:
     """Signed in by the cookie of a session; a form of the console is taken, and the page is refreshed by its script."""
-    layout = await asyncio.to_thread(make_collection, tmp_path / "collection")
     with serve_console(layout) as console:
         await window.cookie(COOKIE, console.sessions["operator"], "127.0.0.1")
         await window.open(f"{console.address}/console/captures?q=reading")
@@ -121,9 +134,8 @@ async def test_an_operator_captures_a_page_and_sees_it_in_the_queue(window: Fire
 
 
 @contextlib.asynccontextmanager
-async def signed_in(window: FirefoxWindow, folder: Path) -> AsyncIterator[tuple[str, dict[str, str]]]:
+async def signed_in(window: FirefoxWindow, layout: Layout) -> AsyncIterator[tuple[str, dict[str, str]]]:
     """Sign an administrator in; yield the address of the console and the paths of its pages."""
-    layout = await asyncio.to_thread(make_collection, folder / "collection")
     with serve_console(layout) as console:
         console.role = "admin"
         pages = await asyncio.to_thread(addresses, console)
@@ -132,20 +144,23 @@ async def signed_in(window: FirefoxWindow, folder: Path) -> AsyncIterator[tuple[
 
 
 @IN_FIREFOX
-async def test_pages_and_acts_of_the_console(window: FirefoxWindow, tmp_path: Path) -> None:
+async def test_pages_and_acts_of_the_console(window: FirefoxWindow, layout: Layout) -> None:
     """Each page fits a phone's and a desktop's window, and runs our script alone; each act's button does what it says."""
     faults, answers = {}, []
-    async with signed_in(window, tmp_path) as (console, pages):
+    widths, shown = [390, 1280], ""
+    async with signed_in(window, layout) as (console, pages):
         for name, path in pages.items():
             await window.open(f"{console}{path}")
-            for width in (390, 1280):
-                viewport = {"width": width, "height": 844}
-                await window.send("browsingContext.setViewport", context=window.context, viewport=viewport)
+            for width in widths:
+                await window.resize(width, 844)
                 if fault := await window.value(FAULT):
                     faults[name, width] = fault
+            widths.reverse()  # the next page begins with the width of this one
         for path, operation, form, fields in ACTS:
             button = json.dumps(act(operation, form))
-            await window.open(f"{console}{path.format(**pages)}")
+            if path != shown:  # an act leads back to its page
+                await window.open(f"{console}{path.format(**pages)}")
+            shown = path
             await window.value(PRESS.format(fields=json.dumps(fields), button=button))
             await window.until("!window.old && document.querySelector('.said')")
             answers.append(await window.value("document.querySelector('.said').textContent"))

@@ -1,17 +1,21 @@
 """Copies in a real browser: it shows them, runs nothing, and requests nothing elsewhere."""
 
 import re
+from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
 import pytest
+import pytest_asyncio
 
 from core.timestamps import timestamp14
-from tests.playback.full_browser import reader
+from render.cdp import CdpConnection
+from tests.playback.full_browser import reader_browser, tab_in
 from tests.playback.replay.sanitizer.test_html_document import VECTORS
 from tests.support.playback_fixtures import NOW, HeadlessBrowser, LeakListener, ServedCollection, png
 from tests.support.sites.acid_parts import film
 
 pytestmark = [pytest.mark.browser, pytest.mark.playback]
+IN_BROWSER = pytest.mark.asyncio(loop_scope="module")
 TS = timestamp14(NOW)
 
 LEAKY = """<!DOCTYPE html><html><head><title>calm</title>
@@ -35,6 +39,13 @@ div{background:image-set("http://leak.test/set" 1x)} a{background:u\\72l(http://
 <table background="http://leak.test/table"><tr><td background="http://leak.test/td">x</td></tr></table>
 <template shadowrootmode="open"><img src="http://leak.test/shadow"><link rel="stylesheet" href="http://leak.test/sh.css"></template>
 </body></html>"""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def chromium(leak_listener: LeakListener) -> AsyncIterator[CdpConnection]:
+    """Start one browser for all tests that need none with a clock of its own."""
+    async with reader_browser(leak_listener.port) as it:
+        yield it
 
 
 def test_the_harness_sees_a_leak(served: ServedCollection, browser: HeadlessBrowser, leaks: LeakListener) -> None:
@@ -75,12 +86,15 @@ def test_no_vector_runs_in_a_browser(
     assert leaks.requests == []
 
 
-async def test_nothing_runs_under_any_route(served: ServedCollection, site: str, leaks: LeakListener) -> None:
+@IN_BROWSER
+async def test_nothing_runs_under_any_route(
+    served: ServedCollection, site: str, leaks: LeakListener, chromium: CdpConnection
+) -> None:
     """A document is only ever what the sanitiser made, whatever its type and route (P-16)."""
     code = "document.documentElement.setAttribute('data-ran','1');fetch('http://leak.test/')"
     body = f"<svg xmlns='http://www.w3.org/2000/svg'><script>{code}</script></svg>"
     ran = []
-    async with reader(leaks.port) as tab:
+    async with tab_in(chromium) as tab:
         for mime in ("text/html", "image/svg+xml", "text/javascript", "application/xml"):
             url = f"{site}/{mime}"
             served.builder.response(url, body.encode(), mime=mime)
@@ -96,7 +110,10 @@ async def test_nothing_runs_under_any_route(served: ServedCollection, site: str,
     assert len(leaks.requests) == 1  # of the control
 
 
-def test_pictures_and_styles_of_a_copy_are_shown(served: ServedCollection, site: str, browser: HeadlessBrowser) -> None:
+@IN_BROWSER
+async def test_pictures_and_styles_of_a_copy_are_shown(
+    served: ServedCollection, site: str, chromium: CdpConnection
+) -> None:
     """In a sandboxed page of an opaque origin, inside the reader's page."""
     served.builder.response(f"{site}/i.png", png("lime", (40, 40)), mime="image/png")
     served.builder.response(f"{site}/bg.png", png("blue", (40, 40)), mime="image/png")
@@ -107,61 +124,72 @@ def test_pictures_and_styles_of_a_copy_are_shown(served: ServedCollection, site:
         f' data-weboid-src="{site}/i.png">',
     )
 
-    image = browser.screenshot(f"{served.front}/page/{TS}/{site}/", size=(800, 600))
+    async with tab_in(chromium) as tab:
+        await tab.open(f"{served.front}/page/{TS}/{site}/")
+        image = await tab.picture_with({(100, 250): (0, 255, 0), (700, 500): (0, 0, 255)})
 
     colours = {colour for _, colour in image.getcolors(100_000) or []}
-    assert image.getpixel((100, 250)) == (0, 255, 0)
-    assert image.getpixel((700, 500)) == (0, 0, 255)
     assert len(colours) > 3  # the banner is there, too
 
 
-def test_the_screenshot_is_shown_as_evidence(served: ServedCollection, site: str, browser: HeadlessBrowser) -> None:
+@IN_BROWSER
+async def test_the_screenshot_is_shown_as_evidence(
+    served: ServedCollection, site: str, chromium: CdpConnection
+) -> None:
     """The picture comes from the replay's origin into the front's page."""
     served.builder.page(f"{site}/", "<p>x</p>", shot=png("fuchsia", (600, 900)))
 
-    image = browser.screenshot(f"{served.front}/screenshot/{TS}/{site}/", size=(800, 600))
+    async with tab_in(chromium) as tab:
+        await tab.open(f"{served.front}/screenshot/{TS}/{site}/")
+        await tab.picture_with({(400, 400): (255, 0, 255)})
 
-    assert image.getpixel((400, 400)) == (255, 0, 255)
 
-
-@pytest.mark.parametrize("path", ["/", "/page/{ts}/{site}/"])
-@pytest.mark.parametrize("dark", [False, True])
-def test_the_reader_pages_fit_a_phone_in_light_and_dark(
-    served: ServedCollection, site: str, browser: HeadlessBrowser, path: str, dark: bool
+@IN_BROWSER
+async def test_the_reader_pages_fit_a_phone_in_light_and_dark(
+    served: ServedCollection, site: str, chromium: CdpConnection
 ) -> None:
     """The ground is light or dark as the reader likes it, at 390 pixels as at 1200."""
     served.builder.page(f"{site}/", "<p>x</p>", title="T" * 200)
+    grounds = []
+    async with tab_in(chromium) as tab:
+        for path in ("/", f"/page/{TS}/{site}/"):
+            await tab.open(f"{served.front}{path}")
+            for dark in (False, True):
+                ground = (await tab.picture(size=(390, 700), dark=dark)).getpixel((3, 3))
+                assert isinstance(ground, tuple)
+                grounds.append((dark, sum(ground) < 200))
 
-    address = served.front + path.format(ts=TS, site=site)
-    image = browser.screenshot(address, size=(390, 700), dark=dark)
-
-    ground = image.getpixel((3, 3))
-    assert isinstance(ground, tuple)
-    assert (sum(ground) < 200) is dark
+    assert grounds == [(dark, dark) for dark in (False, True, False, True)]
 
 
-def test_a_click_leads_to_the_front_and_the_frame_holds_no_key_to_it(
-    served: ServedCollection, site: str, browser: HeadlessBrowser
+@IN_BROWSER
+async def test_a_click_leads_to_the_front_and_the_frame_holds_no_key_to_it(
+    served: ServedCollection, site: str, chromium: CdpConnection
 ) -> None:
     """The copy's every link is one of the front's addresses, opened in the whole window (P-08)."""
     links = f'<a href="{site}/next">next</a><a href="#a">stay</a>'
     served.builder.page(f"{site}/", f"<html data-weboid-written>{links}")
 
-    text = browser.dump_dom(f"{served.replay}/c/{TS}/{site}/")
+    async with tab_in(chromium) as tab:
+        await tab.open(f"{served.replay}/c/{TS}/{site}/")
+        text = await tab.ask("document.documentElement.outerHTML")
 
     targets = re.findall(r'<a href="([^"]*)" target="(\w+)"', text)
     assert targets == [(f"{served.front}/page/{TS}/{site}/next", "_top"), ("#a", "_self")]
     assert urlsplit(served.front).netloc != urlsplit(served.replay).netloc
 
 
-async def test_a_film_is_played_from_the_archive(served: ServedCollection, site: str, leaks: LeakListener) -> None:
+@IN_BROWSER
+async def test_a_film_is_played_from_the_archive(
+    served: ServedCollection, site: str, leaks: LeakListener, chromium: CdpConnection
+) -> None:
     """By its bytes, in the page, without a script; nothing is played that the reader did not start."""
     served.builder.response(f"{site}/film", film(), mime="video/webm")
     served.builder.page(
         f"{site}/", f'<video controls autoplay muted src="{site}/film"></video><video src="http://leak.test/v"></video>'
     )
 
-    async with reader(leaks.port) as tab:
+    async with tab_in(chromium) as tab:
         await tab.open(f"{served.replay}/c/{TS}/{site}/")
         known = "(() => { const v = document.querySelector('video'); return v.readyState > 0 && %s })()"
         assert await tab.until(known % "[v.videoWidth, v.paused].join()") == "100,true"

@@ -12,7 +12,7 @@ from links.feedback.marks import read_marks
 from links.registry.bot_edits import EditState
 from links.registry.lookups import list_urls
 from playback.access.takedowns import list_takedowns
-from tests.support.browser_screen import BrowserScreen
+from tests.support.browser_screen import BrowserScreen, module_screen  # noqa: F401 fixture
 from tests.support.console_server import ServedConsole
 from tests.weboid.console.sample_collection import STORY
 

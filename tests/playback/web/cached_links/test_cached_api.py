@@ -4,8 +4,8 @@ import html
 import json
 import re
 import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler
@@ -24,7 +24,7 @@ from links.states import LinkState
 from playback.web.cached_links import cached_api
 from playback.web.rate_limits import RateLimitPolicy, ReaderRates, TokenRate
 from playback.web.registry.registry_service import LinkRegistry, RegistrySource
-from tests.support.browser_screen import BrowserScreen
+from tests.support.browser_screen import BrowserScreen, module_screen  # noqa: F401 fixture
 from tests.support.loopback import LoopbackServer
 from tests.support.playback_fixtures import CollectionBuilder, ServedCollection, serving
 from tests.support.registry_builder import DEAD, FINE, RegistryBuilder
@@ -145,6 +145,16 @@ async def links_in(screen: BrowserScreen, root: str = "#mw-content-text a.extern
     return {each["href"]: each for each in links}
 
 
+@asynccontextmanager
+async def in_each_page(screen: BrowserScreen, script: str) -> AsyncIterator[None]:
+    """Run a script at the beginning of each document that is opened within the block."""
+    added = await screen.send("Page.addScriptToEvaluateOnNewDocument", source=script)
+    try:
+        yield
+    finally:
+        await screen.send("Page.removeScriptToEvaluateOnNewDocument", identifier=added["identifier"])
+
+
 async def until(screen: BrowserScreen, condition: str) -> None:
     """Wait until the page says so."""
     await screen.value(
@@ -232,8 +242,8 @@ async def test_what_was_queued_gets_its_copy_without_a_reload(
     url = "https://zeitung.de/soon"
     archive.frontier.add([NewItem(url)], now=SystemClock().now())
     write(wiki, "Bald", f"[{url} soon]")
-    await screen.send("Page.addScriptToEvaluateOnNewDocument", source=HURRIED)
-    await screen.open(f"{wiki.base}/wiki/Bald")
+    async with in_each_page(screen, HURRIED):
+        await screen.open(f"{wiki.base}/wiki/Bald")
     await until(screen, "document.querySelector('.weboid-queued, .weboid-copy')")
     archive.served.builder.page(url, "<p>x</p>")
     await until(screen, "document.querySelector('.weboid-copy')")
@@ -245,8 +255,8 @@ async def test_what_was_queued_gets_its_copy_without_a_reload(
 async def test_a_page_asks_again_a_few_times_only(wiki: RunningWiki, screen: BrowserScreen) -> None:
     """However long something stays queued."""
     write(wiki, "Nie", f"[{HELD} held]")
-    await screen.send("Page.addScriptToEvaluateOnNewDocument", source=AT_ONCE)
-    await screen.open(f"{wiki.base}/wiki/Nie")
+    async with in_each_page(screen, AT_ONCE):
+        await screen.open(f"{wiki.base}/wiki/Nie")
     await until(screen, f"{ASKED} === 16")
     await screen.value("new Promise(done => setTimeout(done, 200))")
 
@@ -469,6 +479,7 @@ async def test_a_front_that_hangs_is_waited_for_three_seconds(site: OtherSite, s
     await until(screen, "sessionStorage.getItem('weboid-away')")
 
     assert await screen.value("document.querySelectorAll('[class*=weboid]').length") == 0
+    await screen.value("sessionStorage.clear()")
 
 
 async def test_the_script_is_served_to_any_site_and_kept_for_a_while(archive: CachedArchive) -> None:
