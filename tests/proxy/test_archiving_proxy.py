@@ -495,7 +495,7 @@ async def test_two_pages_side_by_side_are_never_mixed(
     names = [f"page-{number}" for number in range(4)]
     for name in names:
         images = "".join(
-            f"<img src='{site}/picture-{number}?{name}'>" for site in SITES.values() for number in range(15)
+            f"<img src='{site}/picture-{number}?{name}'>" for site in SITES.values() for number in range(8)
         )
         origin.answers[f"/{name}"] = ok(f"<title>{name}</title>{images}".encode())
 
@@ -510,7 +510,7 @@ async def test_two_pages_side_by_side_are_never_mixed(
     for name in names:
         assert seen[name].page.title == name
         assert {url.rpartition("?")[2] for url in seen[name].urls} == {name}
-        assert len(set(seen[name].urls)) == 31
+        assert len(set(seen[name].urls)) == 17
         mine = [record for record in written if record.headers["WARC-Page-ID"] == name]
         assert {record.url for record in mine} == set(seen[name].urls)
         assert len(mine) == 2 * len(seen[name].urls)
@@ -522,17 +522,17 @@ async def test_what_a_page_asks_for_while_interception_ends_is_sent(
 ) -> None:
     """The browser forgets requests that it is about to report; it may be told late, with a busy machine."""
     stop = ProxyLogin.stop
-    monkeypatch.setattr(ProxyLogin, "stop", lambda self: asyncio.get_running_loop().call_later(0.2, stop, self))
+    monkeypatch.setattr(ProxyLogin, "stop", lambda self: asyncio.get_running_loop().call_later(0.1, stop, self))
     origin.answers["/"] = ok(b"""<title>t</title><script>
         let number = 0, timer = setInterval(() => {
             for (let each = 0; each < 5; each++) document.body.append(new Image());
             for (const image of document.querySelectorAll('img:not([src])')) image.src = '/' + number++;
-            if (number == 300) clearInterval(timer);
+            if (number == 150) clearInterval(timer);
         }, 5);</script><body>""")
 
     seen = await look(chromium, proxy, "http://origin.example/")
 
-    assert {entry.url for entry in seen.entries} >= {f"http://origin.example/{each}" for each in range(300)}
+    assert {entry.url for entry in seen.entries} >= {f"http://origin.example/{each}" for each in range(150)}
 
 
 async def test_certificates_pass_strict_verification_also_of_an_earlier_authority(tmp_path: Path) -> None:

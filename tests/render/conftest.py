@@ -371,8 +371,9 @@ async def site() -> AsyncIterator[RenderSite]:
         yield site
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def proxy(site: RenderSite, authority: TlsAuthority) -> AsyncIterator[StrictProxy]:
+@contextlib.asynccontextmanager
+async def proxying(site: RenderSite, authority: TlsAuthority) -> AsyncIterator[StrictProxy]:
+    """Yield a proxy that answers for every host of the site during the block."""
     proxy = StrictProxy(site, authority.context)
     server = await asyncio.start_server(proxy.connected, "127.0.0.1", 0)
     proxy.port = server.sockets[0].getsockname()[1]
@@ -380,6 +381,12 @@ async def proxy(site: RenderSite, authority: TlsAuthority) -> AsyncIterator[Stri
     server.close()
     await site.stop()
     await server.wait_closed()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def proxy(site: RenderSite, authority: TlsAuthority) -> AsyncIterator[StrictProxy]:
+    async with proxying(site, authority) as proxy:
+        yield proxy
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -392,7 +399,7 @@ async def browser(authority: TlsAuthority, clock: SystemClock) -> AsyncIterator[
         yield browser
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def settings() -> VisitSettings:
     """Return settings with a long deadline, because machines are busy, and short waits, because pages are small."""
     return VisitSettings(timeout_s=40.0, settle_s=0.2, settle_limit_s=5.0, favicon=False)

@@ -148,11 +148,13 @@ async def test_a_scene_that_is_drawn_for_ever_holds_up_no_other_page(
     site: RenderSite, settings: VisitSettings, clock: SystemClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its process is ended, by which the page goes on without it; the browser is replaced soon."""
-    monkeypatch.setattr("render.visit.ANSWER_LIMIT_S", 2.0)
     endless = VisitRequest(site.url("/scene-endless.html"))
     other = VisitRequest(site.url("/plain.html"))
+    quick = replace(settings, settle_limit_s=1.0, full_page=False, thumbnail=False)
     async with await Browser.launch(BrowserSettings(), find_browser(), clock=clock) as browser:
-        await visit(browser, endless, settings, behaviours=NO_BEHAVIOURS, clock=clock)
+        with monkeypatch.context() as patched:
+            patched.setattr("render.visit.ANSWER_LIMIT_S", 0.5)
+            await visit(browser, endless, quick, behaviours=NO_BEHAVIOURS, clock=clock)
         seen = await visit(browser, other, settings, behaviours=NO_BEHAVIOURS, clock=clock)
 
         assert (seen.outcome, seen.reason) == (VisitOutcome.COMPLETE, "")

@@ -1,10 +1,10 @@
 """Frames of other origins: their documents, text and links belong to the page."""
 
 import html
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from core.captures import ArtifactKind
 from core.clock import SystemClock
@@ -12,23 +12,29 @@ from core.config.settings import VisitSettings
 from render.behaviours.catalog import NO_BEHAVIOURS
 from render.browser import Browser
 from render.visit import Visit, VisitRequest, visit
+from tests.render.conftest import TlsAuthority, proxying, serving
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
-Look = Callable[..., Awaitable[Visit]]
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def framed(browser: Browser, authority: TlsAuthority, settings: VisitSettings, clock: SystemClock) -> Visit:
+    """Visit a page with frames of many kinds, once."""
+    async with serving() as site, proxying(site, authority) as proxy:
+        request = VisitRequest("http://outer.test/frames.html", proxy.endpoint())
+        return await visit(browser, request, settings, clock=clock)
 
 
 def artifact(seen: Visit, kind: ArtifactKind) -> str:
     return next(a.data for a in seen.artifacts if a.kind is kind).decode()
 
 
-async def test_documents_of_other_origins_are_in_the_dom(look: Look, proxy: Any) -> None:
+async def test_documents_of_other_origins_are_in_the_dom(framed: Visit) -> None:
     """Other sites', sandboxed ones, and those inside others, each in its frame's attribute."""
-    seen = await look("http://outer.test/frames.html", proxy.endpoint())
-    whole = artifact(seen, ArtifactKind.DOM)
+    whole = artifact(framed, ArtifactKind.DOM)
 
     once = html.unescape(whole)
-    assert (seen.reason, seen.notes) == ("", ())
+    assert (framed.reason, framed.notes) == ("", ())
     assert '<p>inner <b>words</b> &amp; "more"</p>' in once
     assert "<p>sandboxed words</p>" in once
     assert "by script" in once
@@ -39,11 +45,9 @@ async def test_documents_of_other_origins_are_in_the_dom(look: Look, proxy: Any)
     assert whole.count("&lt;b&gt;words") == 2
 
 
-async def test_text_of_frames_stands_where_they_stand(look: Look, proxy: Any) -> None:
+async def test_text_of_frames_stands_where_they_stand(framed: Visit) -> None:
     """In reading order, and nothing of a frame that is not shown."""
-    seen = await look("http://outer.test/frames.html", proxy.endpoint())
-
-    words = artifact(seen, ArtifactKind.TEXT).split("\n")
+    words = artifact(framed, ArtifactKind.TEXT).split("\n")
     lines = [line for line in words if line]
     assert lines == [
         "Before the frames", 'inner words & "more"', "Inner heading", "inner link",
@@ -53,15 +57,13 @@ async def test_text_of_frames_stands_where_they_stand(look: Look, proxy: Any) ->
     ]  # fmt: skip
 
 
-async def test_links_of_frames_are_links_of_the_page(look: Look, proxy: Any) -> None:
+async def test_links_of_frames_are_links_of_the_page(framed: Visit) -> None:
     """Each says that it stands in a frame."""
-    seen = await look("http://outer.test/frames.html", proxy.endpoint())
-
-    assert set(seen.outlinks) == {
+    assert set(framed.outlinks) == {
         "http://other.test/from-inner", "http://deep.test/from-inner", "http://linked.test/sandbox",
         "http://third.test/from-inner",
     }  # fmt: skip
-    link = next(link for link in seen.links if link.url == "http://third.test/from-inner")
+    link = next(link for link in framed.links if link.url == "http://third.test/from-inner")
     assert (link.text, link.rel, link.heading) == ("inner link", "nofollow", "Inner heading")
     assert link.frame
 

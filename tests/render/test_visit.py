@@ -61,7 +61,7 @@ async def test_a_page_is_asked_for_once(look: Look, site: Any) -> None:
     assert [(request.method, request.path) for request in site.requests] == [("GET", "/plain.html")]
 
 
-@pytest.mark.parametrize("status", [403, 404, 500, 503])
+@pytest.mark.parametrize("status", [403, 500])
 async def test_an_http_error_is_a_complete_visit(look: Look, status: int) -> None:
     """The origin's own error page is kept, with its status."""
     seen = await look(f"/status/{status}")
@@ -156,10 +156,9 @@ async def test_redirects_by_the_page_itself_are_followed(look: Look, site: Any, 
     assert seen.redirects == (site.url(path),)
 
 
-@pytest.mark.parametrize("path", ["/refresh-loop.html", "/reload-loop.html"])
-async def test_a_page_that_reloads_for_ever_is_partial(look: Look, path: str) -> None:
-    """It is stopped after some turns, and what it shows is kept."""
-    seen = await look(path, settle_limit_s=60.0, timeout_s=180.0)
+async def test_a_page_that_reloads_for_ever_is_partial(look: Look) -> None:
+    """It is stopped after some turns, and what it shows is kept; here a refresh, below a script."""
+    seen = await look("/refresh-loop.html", settle_limit_s=60.0, timeout_s=180.0)
 
     assert (seen.outcome, seen.reason) == (VisitOutcome.PARTIAL, "redirect-loop")
     assert kinds(seen) == ALL
@@ -348,7 +347,7 @@ async def test_drawings_that_use_themselves_without_end_slow_no_other(
     """A hundred million shapes are given up within the visit's deadline."""
     monkeypatch.setattr("render.visit.ANSWER_LIMIT_S", 2.0)
     drawing, other = await asyncio.gather(
-        look("/recursive-use.html", settle_limit_s=1.0, timeout_s=4.0), look("/plain.html")
+        look("/recursive-use.html", settle_limit_s=1.0, timeout_s=3.0), look("/plain.html")
     )
 
     assert drawing.outcome in (VisitOutcome.PARTIAL, VisitOutcome.FAILED)
@@ -463,7 +462,7 @@ async def test_only_http_is_visited(browser: Browser, clock: SystemClock, url: s
 
 async def test_many_visits_at_once_do_not_mix(look: Look, site: Any) -> None:
     """Each visit knows its own requests only."""
-    paths = [f"/plain.html?{n}" for n in range(8)]
+    paths = [f"/plain.html?{n}" for n in range(4)]
     seen = await asyncio.gather(*map(look, paths))
 
     assert [[request.url for request in each.requests] for each in seen] == [[site.url(path)] for path in paths]

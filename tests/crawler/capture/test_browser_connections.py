@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import shutil
 import socket
 import ssl
 import subprocess
@@ -17,6 +18,7 @@ import psutil
 import pytest
 import pytest_asyncio
 
+from bench.certificate import write_certificate
 from core.clock import SystemClock
 from core.config.settings import BehaviourSettings, BrowserSettings, PolitenessSettings, Settings, VisitSettings
 from core.layout import CA_FILE, Layout
@@ -30,6 +32,7 @@ from links.check_result import CheckVerdict
 from links.checker.browser_check import VisitSummary, result_of_visit
 from net.tls_client import trusted_pins
 from playback.url_paths import Memento, MementoModifier, memento_path
+from proxy.archiving_proxy import RecorderAuthority
 from render.browser import Browser
 from render.chromium import find_browser
 from tests.support.commands import WeboidRunner
@@ -42,12 +45,33 @@ from tests.support.services.ports import free_port
 from tests.support.stored_records import index
 from tests.support.tls_origins import DAY, NOW, make_issuer, write_leaf
 
-pytestmark = [pytest.mark.browser, pytest.mark.proxy]
+pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.asyncio(loop_scope="session")]
 SITE = "https://secure.example"
 CLOCK = SystemClock()
 QUICK = VisitSettings(timeout_s=120.0, settle_limit_s=90.0, full_page=False, thumbnail=False)
 HTML = {"content-type": "text/html; charset=utf-8"}
 Take = Callable[..., Awaitable[PageInfo]]
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write key and certificate of the origins: one for all, since the browser is launched with their pins."""
+    return write_certificate(tmp_path_factory.mktemp("origin") / "origin.pem", "secure.example")
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> RecorderAuthority:
+    """Return the authority of all proxies, likewise."""
+    return RecorderAuthority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def browser(certificate: Path, authority: RecorderAuthority) -> AsyncIterator[Browser]:
+    """Yield one browser for all tests of captures."""
+    pins = ",".join((authority.spki, *trusted_pins(str(certificate))))
+    patient = BrowserSettings(hang_limit_s=86_400.0)
+    async with await Browser.launch(patient, find_browser(), ca_spki=pins, clock=CLOCK) as browser:
+        yield browser
 
 
 @pytest.fixture
@@ -159,26 +183,26 @@ def other_proxy(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Othe
         process.terminate()
 
 
-@pytest_asyncio.fixture
-async def parts(
+@pytest.fixture
+def parts(
+    browser: Browser,
+    authority: RecorderAuthority,
     http2: Http2Origin,
     elsewhere: int,
     other_proxy: OtherProxy | None,
     layout: Layout,
     settings: Settings,
     tmp_path: Path,
-) -> AsyncIterator[CaptureParts]:
+) -> Iterator[CaptureParts]:
     """Yield proxy, browser pool and settings that lead to the origins."""
     resolve = {f"{fault}.test:443": f"127.0.0.1:{elsewhere}" for fault in BAD_CERTIFICATES}
     resolve["secure.example:443"] = f"127.0.0.1:{http2.port}"
     via = {"*": other_proxy.url} if other_proxy is not None else {}
     egress = replace(settings.egress, resolve=resolve, via=via)
     chosen = replace(settings, egress=egress, visit=QUICK, behaviours=BehaviourSettings(run=()))
+    shutil.copytree(authority.folder, layout.ca)
     proxy = ProxyInProcess(layout, chosen, "own", tmp_path)
-    pins = ",".join((proxy.spki, *trusted_pins(settings.egress.ca_file)))
-    patient = BrowserSettings(hang_limit_s=86_400.0)
-    async with await Browser.launch(patient, find_browser(), ca_spki=pins, clock=CLOCK) as browser:
-        yield CaptureParts(proxy, fixed_pool(proxy.client, browser), chosen)
+    yield CaptureParts(proxy, fixed_pool(proxy.client, browser), chosen)
     proxy.stop()
 
 
@@ -344,8 +368,8 @@ async def test_connections_of_the_browser_go_by_the_proxy_of_the_settings_and_to
 
 
 async def test_a_long_body_takes_no_memory(take: Take, http2: Http2Origin) -> None:
-    """100 MB pass through proxy and origin, both in this process, which hold 16 MB of them."""
-    size = 100_000_000
+    """64 MB pass through proxy and origin, both in this process, which hold 16 MB of them."""
+    size = 64_000_000
     http2.answers["/"] = (200, HTML, b"<!doctype html><title>.</title><link rel=stylesheet href=/long>")
     http2.answers["/long"] = (200, {"content-type": "text/css"}, b" " * size)
     process, highest = psutil.Process(), 0
@@ -392,7 +416,7 @@ async def test_sitemaps_of_a_host_that_refuses_the_recorder_are_read_as_they_wer
     assert response_by_url[f"{SITE}/map.xml.gz"].payload == packed
 
 
-def test_a_crawl_by_sitemap_renders_the_pages_of_such_a_host(
+async def test_a_crawl_by_sitemap_renders_the_pages_of_such_a_host(
     http2: Http2Origin, settings: Settings, tmp_path: Path
 ) -> None:
     """Although pages but the seed are to be fetched without a browser: that fetch is refused."""
@@ -415,7 +439,7 @@ def test_a_crawl_by_sitemap_renders_the_pages_of_such_a_host(
         """
     )
     weboid = WeboidRunner(tmp_path, profile)
-    ran = weboid.run("crawl", f"{SITE}/a", "--sitemaps", "--profile", str(profile))
+    ran = await asyncio.to_thread(weboid.run, "crawl", f"{SITE}/a", "--sitemaps", "--profile", str(profile))
 
     assert ran.code == 0, ran.err
     captures = index(weboid.collection, "SELECT url, status FROM captures WHERE record_type = 'response'")
@@ -473,38 +497,52 @@ async def test_a_crawl_turns_to_the_browsers_connections_where_the_recorder_is_r
 
 
 @pytest.mark.parametrize("is_down", [False, True], ids=["to the recorder", "to all"])
-@pytest.mark.parametrize("unanswered", ["hello", "request"])
 async def test_a_host_that_does_not_answer_is_asked_once_by_the_browsers_connections(
-    http2: Http2Origin, settings: Settings, tmp_path: Path, unanswered: str, is_down: bool
+    certificate: Path, settings: Settings, tmp_path: Path, is_down: bool
 ) -> None:
     """Silence after the hello or after the request: the page's second attempt is the browser's, each in bounded time."""
-    http2.answers["/a"] = (200, HTML, b"<!doctype html><title>Seen</title><p>Words")
-    http2.answers["/robots.txt"] = (404, {}, b"")
-    kinds: list[bool] = []
+    kinds: dict[str, list[bool]] = {"hello": [], "request": []}
+    # The certificate is for the second, which shows it to the recorder, too.
+    sites = {"hello": "https://hello.example", "request": SITE}
 
-    def lets_in(hello: bytes) -> bool:
-        kinds.append(is_chromium(hello))
-        return not is_down and kinds[-1]
+    def origin_silent_at(unanswered: str) -> Http2Origin:
+        def lets_in(hello: bytes) -> bool:
+            kinds[unanswered].append(is_chromium(hello))
+            return not is_down and kinds[unanswered][-1]
 
-    http2.lets_in, http2.silent = lets_in, unanswered
-    chosen = crawl_settings(http2, settings)
+        origin = Http2Origin(certificate, lets_in, silent=unanswered)
+        origin.answers["/a"] = (200, HTML, b"<!doctype html><title>Seen</title><p>Words")
+        origin.answers["/robots.txt"] = (404, {}, b"")
+        return origin
+
+    origins = {unanswered: origin_silent_at(unanswered) for unanswered in kinds}
+    chosen = crawl_settings(origins["hello"], settings)
+    resolve = {
+        f"{sites[unanswered].removeprefix('https://')}:443": f"127.0.0.1:{origin.port}"
+        for unanswered, origin in origins.items()
+    }
     chosen = replace(
         chosen,
+        egress=replace(chosen.egress, resolve=resolve),
         proxy=replace(chosen.proxy, connect_timeout_s=1.0, read_timeout_s=1.0),
         policy=replace(chosen.policy, robots="ignore" if is_down else "obey"),
         visit=replace(chosen.visit, timeout_s=8.0 if is_down else 60.0),
     )
     events: list[Event] = []
     config = RunConfig(tmp_path / "crawl", chosen, 1, stored_level_of=store_everything)
-    await archive_urls(config, [f"{SITE}/a"], clock=CLOCK, report=events.append)
+    await archive_urls(config, [f"{site}/a" for site in sites.values()], clock=CLOCK, report=events.append)
+    for origin in origins.values():
+        origin.close()
 
-    (done,) = (each for each in events if isinstance(each, PageDone))
-    assert done.page is not None
-    if is_down:
-        assert (kinds, done.attempts, done.page.outcome) == ([False, True, False], 3, VisitOutcome.FAILED)
-        assert done.page.reason.startswith("timeout" if unanswered == "request" else "tls: ")
-    else:  # robots.txt first
-        assert (kinds, done.attempts, done.page.outcome) == ([False, True] * 2, 2, VisitOutcome.COMPLETE)
+    done_by_url = {each.url: each for each in events if isinstance(each, PageDone)}
+    for unanswered, seen in kinds.items():
+        done = done_by_url[f"{sites[unanswered]}/a"]
+        assert done.page is not None
+        if is_down:
+            assert (seen, done.attempts, done.page.outcome) == ([False, True, False], 3, VisitOutcome.FAILED)
+            assert done.page.reason.startswith("timeout" if unanswered == "request" else "tls: ")
+        else:  # robots.txt first
+            assert (seen, done.attempts, done.page.outcome) == ([False, True] * 2, 2, VisitOutcome.COMPLETE)
 
 
 class GuardedHandler(BaseHTTPRequestHandler):
@@ -550,13 +588,13 @@ async def test_a_host_that_forbids_the_recorder_is_tried_once_by_the_browsers_co
     context.load_cert_chain(certificate)
     GuardedHandler.requests.clear()
     chosen, events = crawl_settings(http2, settings), list[Event]()
-    config, paths = tmp_path / "crawl", ("/a", "/forbidden", "/b", "/no")
+    config, later = tmp_path / "crawl", ("/forbidden", "/b", "/no")
     with LoopbackServer(GuardedHandler, tls=context) as server:
         egress = replace(chosen.egress, resolve={"secure.example:443": f"127.0.0.1:{server.server_port}"})
-        for path in paths:
+        for paths in (("/a",), later):
             await archive_urls(
                 RunConfig(config, replace(chosen, egress=egress), 1, stored_level_of=store_everything),
-                [SITE + path],
+                [SITE + path for path in paths],
                 clock=CLOCK,
                 report=events.append,
             )
@@ -565,32 +603,39 @@ async def test_a_host_that_forbids_the_recorder_is_tried_once_by_the_browsers_co
     assert {path: (each.attempts, each.page and each.page.status) for path, each in done.items()} == {
         "/a": (2, 200), "/forbidden": (1, 403), "/b": (1, 200),
     }  # fmt: skip
-    requests = [(path, by) for path, by in GuardedHandler.requests if path in paths]
-    assert requests == [("/a", False), ("/a", True), ("/forbidden", True), ("/b", True)]
+    requests = [(path, by) for path, by in GuardedHandler.requests if path in ("/a", *later)]
+    assert requests[:2] == [("/a", False), ("/a", True)]
+    assert sorted(requests[2:]) == [("/b", True), ("/forbidden", True)]
     streams = index(config, "SELECT truncated FROM captures WHERE url LIKE '%/events'")
     assert set(streams) <= {("time",), ("disconnect",)}
     assert streams
 
 
-@pytest.mark.parametrize("is_down", [False, True])
 async def test_the_only_attempt_of_a_confirmation_includes_the_browsers_connections(
-    http2: Http2Origin, settings: Settings, tmp_path: Path, is_down: bool
+    http2: Http2Origin, certificate: Path, settings: Settings, tmp_path: Path
 ) -> None:
     """A host that refuses the recorder is not dead; one that refuses both fails for the browser's reason."""
     http2.answers["/a"] = (200, HTML, b"<!doctype html><title>Seen</title><p>Words")
-    if is_down:
-        http2.lets_in = lambda _hello: False
+    down, down_url = Http2Origin(certificate, lambda _hello: False), "https://down.example/a"
     chosen = crawl_settings(http2, settings)
+    resolve = {**chosen.egress.resolve, "down.example:443": f"127.0.0.1:{down.port}"}
     chosen = replace(
-        chosen, frontier=replace(chosen.frontier, attempts=1), policy=replace(chosen.policy, robots="ignore")
+        chosen,
+        egress=replace(chosen.egress, resolve=resolve),
+        frontier=replace(chosen.frontier, attempts=1),
+        policy=replace(chosen.policy, robots="ignore"),
     )
     events: list[Event] = []
     config = RunConfig(tmp_path / "crawl", chosen, 1, stored_level_of=store_everything)
-    await archive_urls(config, [f"{SITE}/a"], clock=CLOCK, report=events.append)
+    await archive_urls(config, [f"{SITE}/a", down_url], clock=CLOCK, report=events.append)
+    down.close()
 
-    (done,) = (each for each in events if isinstance(each, PageDone))
-    (reason, status), *_ = index(config.root, "SELECT reason, status FROM pages")
-    check_result = result_of_visit(VisitSummary(f"{SITE}/a", f"{SITE}/a", VisitOutcome.FAILED, reason, status))
-    assert done.attempts == 1
-    assert (status, reason.partition("ERR_")[0]) == ((None, "net::") if is_down else (200, ""))
-    assert not is_down or check_result.verdict is CheckVerdict.FAILING
+    assert {each.url: each.attempts for each in events if isinstance(each, PageDone)} == {f"{SITE}/a": 1, down_url: 1}
+    pages = {
+        url: (status, reason) for url, status, reason in index(config.root, "SELECT url, status, reason FROM pages")
+    }
+    assert pages[f"{SITE}/a"] == (200, "")
+    status, reason = pages[down_url]
+    check_result = result_of_visit(VisitSummary(down_url, down_url, VisitOutcome.FAILED, reason, status))
+    assert (status, reason.partition("ERR_")[0]) == (None, "net::")
+    assert check_result.verdict is CheckVerdict.FAILING

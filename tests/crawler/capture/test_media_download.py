@@ -6,8 +6,7 @@ import socket
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -38,7 +37,7 @@ from crawler.pools.shared_contexts import ContextKey
 from net.backoff import StoreRetry
 from render.network_log import RequestLog
 from render.visit import Visit
-from tests.support.commands import WeboidRunner
+from tests.support.commands import CommandResult, WeboidRunner, profile_for
 from tests.support.examples import examples
 from tests.support.loopback import LoopbackServer
 from tests.support.sites import hosts
@@ -47,6 +46,7 @@ from tests.support.stored_records import check, index, records
 
 PLAYER = f"https://{hosts.ACID}/player/"
 PLAIN = f"http://{hosts.RULES}/page/plain"
+SEGMENTS = {f"{PLAYER}segment-{n}.ts" for n in range(3)}
 SECRET = ProxyEndpoint("127.0.0.1", 8_000, "visit", "not:for/everybody")
 
 
@@ -60,33 +60,74 @@ def manifests(weboid: WeboidRunner) -> dict[str, PageInfo]:
     return {page.url: page for page in pages}
 
 
+@dataclass
+class PlayedPages:
+    """Four pages with one player and a page without, visited by three workers; one of them in a second run, too."""
+
+    weboid: WeboidRunner
+    ran: CommandResult
+    again: CommandResult
+    request_counts: Counter[str]  # in the first run
+    again_counts: Counter[str]
+    pages: dict[str, PageInfo]  # of the first run
+    records: list[tuple[str, str, dict[str, str], bytes]]  # likewise
+
+    @property
+    def players(self) -> list[PageInfo]:
+        """Return the pages with the player."""
+        return [page for url, page in self.pages.items() if url != PLAIN]
+
+    @property
+    def holders(self) -> list[PageInfo]:
+        """Return those of them whose own visits requested the media."""
+        return [
+            page
+            for page in self.players
+            if not any(each.kept == "cached" and each.url in SEGMENTS for each in page.resources)
+        ]
+
+
+@pytest.fixture(scope="module")
+def played(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> PlayedPages:
+    """Archive the pages, and one of them again."""
+    folder = tmp_path_factory.mktemp("played")
+    media = {"players": True, "hosts": [hosts.RULES]}
+    profile = profile_for(web, folder / "profile.toml", media=media, policy={"robots": "obey"})
+    weboid = WeboidRunner(folder, profile)
+    web.clear()
+    ran = weboid.archive(*(f"{PLAYER}?{n}" for n in range(4)), PLAIN, "--workers=3")
+    request_counts = Counter(each.url for each in web.requests())
+    check(weboid.collection)
+    pages, stored = manifests(weboid), list(records(weboid.collection))
+    web.clear()
+    again = weboid.archive(f"{PLAYER}?0", "--again")
+    again_counts = Counter(each.url for each in web.requests())
+    return PlayedPages(weboid, ran, again, request_counts, again_counts, pages, stored)
+
+
 @pytest.mark.browser
 @pytest.mark.proxy
-def test_what_a_player_plays_is_kept_in_the_same_visit(weboid_with: Callable[..., WeboidRunner]) -> None:
+def test_what_a_player_plays_is_kept_in_the_same_visit(played: PlayedPages) -> None:
     """Playlist and segments are in WARC and index under the page's id.
 
     A page of a known host that plays nothing is complete all the same, and its manifest says why.
     """
-    weboid = weboid_with(media={"players": True, "hosts": [hosts.RULES]})
-    ran = weboid.archive(PLAYER, PLAIN)
-    check(weboid.collection)
-    pages = manifests(weboid)
-    media, nothing = pages[PLAYER].media, pages[PLAIN].media
-    segments = {f"{PLAYER}segment-{n}.ts" for n in range(3)}
+    (holder,) = played.holders
+    media, nothing = holder.media, played.pages[PLAIN].media
     stored_urls = {
         target
-        for kind, target, headers, _ in records(weboid.collection)
-        if kind == "response" and headers["WARC-Page-ID"] == pages[PLAYER].page_id
+        for kind, target, headers, _ in played.records
+        if kind == "response" and headers["WARC-Page-ID"] == holder.page_id
     }
 
-    assert ran.code == 0, ran.err
-    assert ran.summary["outcomes"] == {"complete": 2}
+    assert played.ran.code == 0, played.ran.err
+    assert played.ran.summary["outcomes"] == {"complete": 5}
     assert media is not None
     assert (media.reason, media.extractor) == ("", "generic")
     assert f"{PLAYER}stream.m3u8" in media.urls
-    assert segments <= stored_urls
-    assert segments <= {row[0] for row in index(weboid.collection, "SELECT url FROM captures")}
-    assert segments <= {each.url for each in pages[PLAYER].resources}
+    assert stored_urls >= SEGMENTS
+    assert {row[0] for row in index(played.weboid.collection, "SELECT url FROM captures")} >= SEGMENTS
+    assert {each.url for each in holder.resources} >= SEGMENTS
     assert nothing is not None
     assert nothing.urls == ()
     assert nothing.reason.startswith("yt-dlp: ERROR")
@@ -94,37 +135,23 @@ def test_what_a_player_plays_is_kept_in_the_same_visit(weboid_with: Callable[...
 
 @pytest.mark.browser
 @pytest.mark.proxy
-def test_pages_of_a_run_share_the_media_and_robots_of_a_host(
-    weboid_with: Callable[..., WeboidRunner], web: TestWeb
-) -> None:
+def test_pages_of_a_run_share_the_media_and_robots_of_a_host(played: PlayedPages) -> None:
     """Three workers visit four pages with one player at a time: each of these is requested once.
 
     The manifests of the others name the records. A second run downloads again.
     """
-    weboid = weboid_with(media={"players": True, "hosts": []}, policy={"robots": "obey"})
-    urls = [f"{PLAYER}?{n}" for n in range(4)]
-    web.clear()
-    ran = weboid.archive(*urls, "--workers=3")
-    request_counts = Counter(each.url for each in web.requests())
-    check(weboid.collection)
-    pages = manifests(weboid)
-    media = [f"{PLAYER}segment-{n}.ts" for n in range(3)]
-    stored = {(target, h["WARC-Date"]) for kind, target, h, _ in records(weboid.collection) if kind == "response"}
-    holders = [
-        page for page in pages.values() if not any(e.kept == "cached" and e.url in media for e in page.resources)
-    ]
-    again = weboid.archive(f"{PLAYER}?0", "--again")
+    stored = {(target, headers["WARC-Date"]) for kind, target, headers, _ in played.records if kind == "response"}
 
-    assert (ran.code, again.code) == (0, 0), ran.err + again.err
-    assert {request_counts[url] for url in media} == {1}
-    assert request_counts[f"https://{hosts.ACID}/robots.txt"] == 1
-    assert (len(pages), len(holders)) == (4, 1)
-    for page in pages.values():
+    assert (played.ran.code, played.again.code) == (0, 0), played.ran.err + played.again.err
+    assert {played.request_counts[url] for url in SEGMENTS} == {1}
+    assert played.request_counts[f"https://{hosts.ACID}/robots.txt"] == 1
+    assert (len(played.players), len(played.holders)) == (4, 1)
+    for page in played.players:
         assert page.media is not None
         assert (page.media.reason, page.outcome) == ("", VisitOutcome.COMPLETE)
         named = {(e.url, e.recorded_at or d) for e in page.resources for u, d in stored if u == e.url}
-        assert set(media) <= {url for url, date in named if (url, date) in stored}
-    assert sum(each.target.endswith("segment-0.ts") for each in web.requests()) == 2
+        assert {url for url, date in named if (url, date) in stored} >= SEGMENTS
+    assert played.again_counts[f"{PLAYER}segment-0.ts"] == 1
 
 
 async def test_processes_of_a_run_share_downloads_and_sites_share_no_failures(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -26,6 +27,7 @@ from proxy.request_log import RequestLogEntry
 from render.chromium import find_browser, find_window_browser
 from render.sign_in import ShownPage, open_recorded_window
 from tests.support.commands import WeboidRunner
+from tests.support.json_outputs import check_output
 from tests.support.polling import wait_until
 from tests.support.proxy_fixtures import ScriptedOrigin, check, ok, records
 from tests.support.services.processes import arguments
@@ -90,36 +92,43 @@ def weboid(sites: tuple[ScriptedOrigin, ScriptedOrigin, Settings], tmp_path: Pat
 
 def record(weboid: WeboidRunner, *command: str, profile: str = "") -> tuple[int, dict[str, object], str]:
     """Run `weboid record -- COMMAND` and return (exit code, facts, error output)."""
-    ran = weboid.run("record", "--json", "--profile", profile or str(weboid.profile), "--", *command)
+    given = ("record", "--json", "--profile", profile or str(weboid.profile), "--", *command)
+    ran = weboid.call(*given)
+    check_output(given, ran.out)
     return ran.code, json.loads(ran.out.splitlines()[-1]), ran.err
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_requests_of_a_command_are_a_page(weboid: WeboidRunner, name: str) -> None:
+def test_requests_of_a_command_are_a_page(weboid: WeboidRunner) -> None:
     """Its clients find proxy and certificate in the environment; the first document names the page."""
-    code, facts, err = record(weboid, *COMMANDS[name], "https://secure.example/data", "http://site.example/")
+    urls_by_client = {
+        client: [f"https://secure.example/data?{client}", f"http://site.example/?{client}"] for client in COMMANDS
+    }
+    script = " && ".join(shlex.join([*COMMANDS[client], *urls]) for client, urls in urls_by_client.items())
+    code, facts, err = record(weboid, "sh", "-c", script)
     written = records(Layout(weboid.collection))
     check(Layout(weboid.collection))
 
-    assert (code, facts["requests"], facts["failed"]) == (0, 2, 0), err
-    assert [each["url"] for each in facts["pages"]] == ["http://site.example/"]  # type: ignore[attr-defined]
-    assert {each.url for each in written if each.kind == "response"} == {
-        "https://secure.example/data",
-        "http://site.example/",
+    page = urls_by_client["curl"][1]
+    assert (code, facts["requests"], facts["failed"]) == (0, 2 * len(COMMANDS), 0), err
+    assert [each["url"] for each in facts["pages"]] == [page]  # type: ignore[attr-defined]
+    assert {each.url for each in written if each.kind in ("response", "revisit")} == {
+        url for urls in urls_by_client.values() for url in urls
     }
-    assert [each.url for each in written if each.kind == "resource"] == ["urn:pageinfo:http://site.example/"]
+    assert [each.url for each in written if each.kind == "resource"] == [f"urn:pageinfo:{page}"]
 
 
 def test_the_exit_status_of_the_command_is_passed_on(weboid: WeboidRunner) -> None:
     """So that a script notices; what was requested before is archived."""
-    code, facts, _ = record(weboid, "sh", "-c", "curl -s http://site.example/ >/dev/null; exit 7")
+    command = ("sh", "-c", "curl -s http://site.example/ >/dev/null; exit 7")
+    ran = weboid.run("record", "--json", "--profile", str(weboid.profile), "--", *command)
+    facts = json.loads(ran.out.splitlines()[-1])
 
-    assert (code, facts["exit_status"], facts["requests"]) == (7, 7, 1)
+    assert (ran.code, facts["exit_status"], facts["requests"]) == (7, 7, 1)
 
 
 def test_a_command_that_does_not_exist_is_an_input_error(weboid: WeboidRunner) -> None:
     """No page is made."""
-    ran = weboid.run("record", "--", "no-such-command")
+    ran = weboid.call("record", "--", "no-such-command")
 
     assert ran.code == 2
     assert "no-such-command cannot be run" in ran.err

@@ -5,7 +5,7 @@ const answers = {
   "bytes.bin": () => new Response(new Uint8Array([65, 0, 255]), { headers: { "Content-Type": "image/png" } }),
   "made.html": () => new Response("<title>Made</title><p>A page made by the worker.", { headers: { "Content-Type": "text/html" } }),
   "refused.txt": () => new Response("no", { status: 404 }),
-  "large.txt": () => made("x".repeat(30_000_000)),
+  "large.txt": () => made("x".repeat(8_000_000)),
   "never.txt": () => new Promise(() => {}),
   "passed.txt": (request) => fetch(request),
 };
