@@ -30,10 +30,9 @@ def plain_page(web: TestWeb) -> str:
     return next(each for each in web.urls.rule_pages if "/page/plain" in each)
 
 
-@pytest.fixture(scope="module")
-def archived(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> WeboidRunner:
-    """Archive one page and return the runner; no test minds what another adds."""
-    tmp_path = tmp_path_factory.mktemp("archived")
+@pytest.fixture
+def archived(web: TestWeb, tmp_path: Path) -> WeboidRunner:
+    """Archive one page and return the runner."""
     weboid = WeboidRunner(tmp_path, profile_for(web, tmp_path / "profile.toml"))
     assert weboid.archive(plain_page(web)).code == 0
     return weboid
