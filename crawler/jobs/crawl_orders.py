@@ -136,8 +136,7 @@ def toml_value(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        text = json.dumps(value, ensure_ascii=False)
-        return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+        return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False))
     if isinstance(value, tuple | list):
         return f"[{', '.join(map(toml_value, value))}]"
     if isinstance(value, dict):

@@ -327,8 +327,7 @@ def _patterns(path: str) -> Iterator[tuple[int, UrlPattern | ListLineProblem]]:
     mediawiki = path.endswith(MEDIAWIKI_SUFFIX)
     for number, line in _lines(path):
         if line is None:
-            reason = f"it has more than {LINE_LIMIT_BYTES} bytes"
-            yield number, ListLineProblem(path, number, "", reason)
+            yield number, ListLineProblem(path, number, "", f"it has more than {LINE_LIMIT_BYTES} bytes")
             continue
         if number == 1:
             mediawiki = mediawiki or MEDIAWIKI_LINE.fullmatch(line) is not None

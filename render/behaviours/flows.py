@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -112,26 +113,27 @@ async def run_flows(
 async def _run(page: BrowserPage, flow: PageFlow, limit_s: float) -> str:
     """Run the flow in a process of its own; return its error with the place in the file, or ""."""
     paths = (_PACKAGES, *filter(None, [os.environ.get("PYTHONPATH")]))
-    async with CdpRelay(page) as endpoint:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "render.behaviours.flows"),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-            start_new_session=True,
-        )
-        output, reason, ends = b"", f"stopped after {limit_s:.0f} s", time.monotonic() + limit_s
-        try:
-            async with asyncio.timeout(limit_s + KILL_S):
-                # Not on the command line, where every user of the machine could read the endpoint.
-                output, _ = await process.communicate(json.dumps([str(flow.path), endpoint, reason, ends]).encode())
-                reason = f"its process ended with {process.returncode}"
-        except TimeoutError:
-            pass
-        finally:
-            with suppress(ProcessLookupError):  # Playwright's, too
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
+    with TemporaryDirectory(prefix="weboid-flow-", ignore_cleanup_errors=True) as scratch:  # Playwright leaves files
+        async with CdpRelay(page) as endpoint:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-P", "-m", "render.behaviours.flows"),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                env={**os.environ, "TMPDIR": scratch, "PYTHONPATH": os.pathsep.join(paths)},
+                start_new_session=True,
+            )
+            output, reason, ends = b"", f"stopped after {limit_s:.0f} s", time.monotonic() + limit_s
+            try:
+                async with asyncio.timeout(limit_s + KILL_S):
+                    # Not on the command line, where every user of the machine could read the endpoint.
+                    output, _ = await process.communicate(json.dumps([str(flow.path), endpoint, reason, ends]).encode())
+                    reason = f"its process ended with {process.returncode}"
+            except TimeoutError:
+                pass
+            finally:
+                with suppress(ProcessLookupError):  # Playwright's, too
+                    os.killpg(process.pid, signal.SIGKILL)
+                await process.wait()
     return str(json.loads(output)) if output else f"{flow.path.name}: {reason}"
 
 

@@ -97,6 +97,18 @@ async def test_what_a_flow_opens_is_archived(
     assert (was_reusable, is_reusable) == (True, False)
 
 
+async def test_a_flow_leaves_no_files(walk: Walk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Playwright makes a folder for each flow, and does not remove it when its process is ended."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    seen = await walk(flow("await page.title()"))
+
+    assert seen.outcome is VisitOutcome.COMPLETE
+    assert list(temporary.iterdir()) == []
+
+
 async def test_a_flow_is_for_the_pages_that_it_names(walk: Walk) -> None:
     """Others are visited as ever."""
     seen = await walk(flow("raise RuntimeError", match='["other.example", "re:/shop[.]php"]'))
