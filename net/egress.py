@@ -136,16 +136,26 @@ def by_turns(addresses: Sequence[Address]) -> list[Address]:
     return [each for pair in zip_longest(first, second) for each in pair if each is not None]
 
 
+@dataclass(frozen=True, slots=True)
+class EgressConnection:
+    """Open connection to a host, direct or through a proxy."""
+
+    sock: socket.socket
+    remote_ip: str  # the host's address; empty when only the upstream proxy knows it
+    via: UpstreamProxy | None = None
+    absolute: bool = False  # requests use absolute form, for that proxy (RFC 9112, 3.2.2)
+
+
 class ConnectionRace:
     """Parallel attempts to connect to one host. `run` returns the first success and closes the others."""
 
     def __init__(self, patience: CancellableTimeout) -> None:
         self._patience = patience
-        self._running: dict[int, socket.socket] = {}
+        self._running: dict[int, EgressConnection] = {}
         self._poller = select.poll()
         self._failure = OSError(errno.ETIMEDOUT, "no answer")
 
-    def run(self, addresses: Sequence[Address], port: int) -> socket.socket:
+    def run(self, addresses: Sequence[Address], port: int) -> EgressConnection:
         """Return the first established connection, blocking, without a time-out; or the last OSError."""
         wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._poller.register(wake, select.POLLIN)
@@ -156,7 +166,7 @@ class ConnectionRace:
         finally:
             os.close(wake)
             for loser in self._running.values():
-                loser.close()
+                loser.sock.close()
 
     def _run(self, addresses: Iterable[Address], port: int) -> int:
         waiting = iter(addresses)
@@ -191,17 +201,18 @@ class ConnectionRace:
             self._failure = OSError(code, os.strerror(code))
             attempt.close()
             return
-        self._running[attempt.fileno()] = attempt
+        self._running[attempt.fileno()] = EgressConnection(attempt, str(address))  # a reset socket has no peer name
         self._poller.register(attempt, select.POLLOUT)
 
     def _made(self, number: int) -> bool:
         """Return True if that finished attempt established the connection."""
-        if (attempt := self._running.get(number)) is None:  # the wish to end
+        if (connection := self._running.get(number)) is None:  # the wish to end
             return False
+        attempt = connection.sock
         if code := attempt.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             self._failure = OSError(code, os.strerror(code))
             self._poller.unregister(number)
-            self._running.pop(number).close()
+            self._running.pop(number).sock.close()
             return False
         attempt.settimeout(None)
         attempt.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -212,16 +223,6 @@ HTTPS_PORT = 443
 TRIED_THROUGH_PROXY = 3  # addresses of one host; each costs a connection to the proxy
 # Our own look-up, which detects private addresses, must not delay the request where only the proxy has a name server.
 LOOKUP_BESIDE_PROXY_S = 3.0
-
-
-@dataclass(frozen=True, slots=True)
-class EgressConnection:
-    """Open connection to a host, direct or through a proxy."""
-
-    sock: socket.socket
-    remote_ip: str  # the host's address; empty when only the upstream proxy knows it
-    via: UpstreamProxy | None = None
-    absolute: bool = False  # requests use absolute form, for that proxy (RFC 9112, 3.2.2)
 
 
 class Egress:
@@ -269,10 +270,9 @@ class Egress:
             targets = checked if endpoint else (None,)  # None: the proxy resolves the name
             return self._tunnel(via, open_socks_tunnel, host, targets, real_port, patience)
         try:
-            sock = ConnectionRace(patience).run(checked, real_port)
+            return ConnectionRace(patience).run(checked, real_port)
         except OSError as error:
             raise connect_errors.ConnectError(f"{host}:{port} cannot be reached: {error}.") from error
-        return EgressConnection(sock, str(sock.getpeername()[0]))
 
     def address_of(self, host: str, *, patience: CancellableTimeout) -> str:
         """Return the host's lowest address as its representative, without connecting; raises as `open`."""
@@ -364,7 +364,7 @@ class Egress:
             addresses = (
                 self._resolver.addresses(via.host, via.port, patience=patience) if literal is None else (literal,)
             )
-            return ConnectionRace(patience).run(addresses, via.port)
+            return ConnectionRace(patience).run(addresses, via.port).sock
         except (OSError, connect_errors.UnknownHostError) as error:
             raise connect_errors.ConnectError(f"The proxy {via} cannot be reached: {error}.") from error
 

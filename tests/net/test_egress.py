@@ -1,6 +1,9 @@
 """Permitted destinations of the proxy (C-03, C-04)."""
 
 import socket
+import struct
+import threading
+from contextlib import suppress
 from functools import partial
 from unittest.mock import Mock
 
@@ -153,6 +156,27 @@ def test_the_address_that_was_checked_is_the_one_connected_to() -> None:
             assert connection.getpeername()[0] == "127.0.0.1"
 
     assert lookups == ["flip.example"]
+
+
+def test_a_connection_that_the_host_resets_at_once_is_a_failure_of_the_host() -> None:
+    """Whether it is noticed at once or by the first request: a disk that cannot be written raises OSError."""
+
+    def reset_all(listener: socket.socket) -> None:
+        with suppress(OSError):  # it was closed
+            while True:
+                connection, _ = listener.accept()
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                connection.close()
+
+    with socket.create_server(("127.0.0.1", 0), backlog=200) as listener:
+        thread = threading.Thread(target=reset_all, args=(listener,))
+        thread.start()
+        egress = Egress(EgressSettings(allow=("127.0.0.1/32",)), connect_timeout_s=5)
+        for _ in range(100):
+            with suppress(ConnectError):
+                egress.connect("127.0.0.1", listener.getsockname()[1]).close()
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def dead_and_alive() -> Iterator[int]:
 
 def test_a_dead_address_does_not_cost_the_time_out(dead_and_alive: int) -> None:
     """The next one starts a quarter of a second later and wins."""
-    with ConnectionRace(CancellableTimeout(5.0)).run([V6, V4], dead_and_alive) as winner:
+    with ConnectionRace(CancellableTimeout(5.0)).run([V6, V4], dead_and_alive).sock as winner:
         assert winner.getpeername()[0] == "127.0.0.1"
 
 
@@ -65,7 +65,7 @@ def test_an_address_that_refuses_gives_way_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         refused = ipaddress.ip_address("127.0.0.2")
-        with ConnectionRace(CancellableTimeout(5.0)).run([refused, V6, V4], port) as winner:
+        with ConnectionRace(CancellableTimeout(5.0)).run([refused, V6, V4], port).sock as winner:
             assert winner.getpeername()[0] == "127.0.0.1"
 
 
