@@ -169,14 +169,16 @@ def test_a_connection_that_the_host_resets_at_once_is_a_failure_of_the_host() ->
                 connection.close()
 
     with socket.create_server(("127.0.0.1", 0), backlog=200) as listener:
-        thread = threading.Thread(target=reset_all, args=(listener,))
+        thread = threading.Thread(target=reset_all, args=(listener,), daemon=True)
         thread.start()
         egress = Egress(EgressSettings(allow=("127.0.0.1/32",)), connect_timeout_s=5)
-        for _ in range(100):
-            with suppress(ConnectError):
-                egress.connect("127.0.0.1", listener.getsockname()[1]).close()
-        listener.shutdown(socket.SHUT_RDWR)
-        thread.join()
+        try:
+            for _ in range(100):
+                with suppress(ConnectError):
+                    egress.connect("127.0.0.1", listener.getsockname()[1]).close()
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,6 @@ from proxy.request_log import RequestLogEntry
 from render.chromium import find_browser, find_window_browser
 from render.sign_in import ShownPage, open_recorded_window
 from tests.support.commands import WeboidRunner
-from tests.support.json_outputs import check_output
 from tests.support.polling import wait_until
 from tests.support.proxy_fixtures import ScriptedOrigin, check, ok, records
 from tests.support.services.processes import arguments
@@ -92,9 +91,7 @@ def weboid(sites: tuple[ScriptedOrigin, ScriptedOrigin, Settings], tmp_path: Pat
 
 def record(weboid: WeboidRunner, *command: str, profile: str = "") -> tuple[int, dict[str, object], str]:
     """Run `weboid record -- COMMAND` and return (exit code, facts, error output)."""
-    given = ("record", "--json", "--profile", profile or str(weboid.profile), "--", *command)
-    ran = weboid.call(*given)
-    check_output(given, ran.out)
+    ran = weboid.run("record", "--json", "--profile", profile or str(weboid.profile), "--", *command)
     return ran.code, json.loads(ran.out.splitlines()[-1]), ran.err
 
 
@@ -119,11 +116,9 @@ def test_requests_of_a_command_are_a_page(weboid: WeboidRunner) -> None:
 
 def test_the_exit_status_of_the_command_is_passed_on(weboid: WeboidRunner) -> None:
     """So that a script notices; what was requested before is archived."""
-    command = ("sh", "-c", "curl -s http://site.example/ >/dev/null; exit 7")
-    ran = weboid.run("record", "--json", "--profile", str(weboid.profile), "--", *command)
-    facts = json.loads(ran.out.splitlines()[-1])
+    code, facts, _ = record(weboid, "sh", "-c", "curl -s http://site.example/ >/dev/null; exit 7")
 
-    assert (ran.code, facts["exit_status"], facts["requests"]) == (7, 7, 1)
+    assert (code, facts["exit_status"], facts["requests"]) == (7, 7, 1)
 
 
 def test_a_command_that_does_not_exist_is_an_input_error(weboid: WeboidRunner) -> None:
