@@ -169,7 +169,7 @@ def _ipv6(text: str, host: str) -> tuple[str, bool]:
     if "*" not in inner:
         return domain_index(_canonical(text, host)), False
     known = inner.removesuffix(":*")
-    if known == inner or "*" in known:
+    if known == inner or "*" in known or "%" in known:  # a zone (RFC 4007) is no part of a URL's host
         _refuse(text, "in an IPv6 address a star stands for whole groups at the end: [2001:db8:*]")
     if "::" in known or known in ("", ":") or known.endswith(":"):
         # As one group after what the colons fill up: all but the last is known.

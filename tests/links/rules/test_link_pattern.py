@@ -76,6 +76,7 @@ def test_a_pattern_means_what_linkfilter_means(pattern: str, inside: str, outsid
         ("[*]", "whole groups"),
         ("[2001:db*]", "whole groups"),
         ("[2001:*:1]", "whole groups"),
+        ("[fe80::%eth0:*]", "whole groups"),
         ("[xyz:*]", "not the beginning of an IPv6 address"),
         ("[1:2:3:4:5:6:7:8:*]", "not the beginning of an IPv6 address"),
         ("*@mail.test", "http and https only"),
