@@ -159,7 +159,7 @@ def test_the_address_that_was_checked_is_the_one_connected_to() -> None:
 
 
 def test_a_connection_that_the_host_resets_at_once_is_a_failure_of_the_host() -> None:
-    """Whether it is noticed at once or by the first request: a disk that cannot be written raises OSError."""
+    """ConnectError, or the first request fails; any other OSError would be taken for one of the archive's disk."""
 
     def reset_all(listener: socket.socket) -> None:
         with suppress(OSError):  # it was closed

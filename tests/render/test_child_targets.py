@@ -17,6 +17,7 @@ from render.child_targets import WORKER_LIMITS
 from render.chromium import PageOptions
 from render.page import BrowserPage, open_page
 from render.visit import Visit
+from tests.proxy.chromium import go
 from tests.support.services.processes import arguments
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -36,10 +37,8 @@ async def test_a_page_that_begs_gets_nothing(browser: Browser, site: Any, clock:
     """Even as if a person had clicked: every prompt is refused at once or stays silent (C-11)."""
     async with browser.context() as context:
         page = await open_page(context, None, OPTIONS, clock)
-        await page.send("Page.navigate", {"url": site.url("/beggar.html")})
+        await go(page, site.url("/beggar.html"))
         async with asyncio.timeout(120):
-            while not page.loaded:
-                await page.wait_changed()
             parameters = {"expression": "ask()", "userGesture": True, "awaitPromise": True}
             response = await page.send("Runtime.evaluate", parameters | {"returnByValue": True})
         page.end("asked")
@@ -85,10 +84,7 @@ async def test_windows_that_a_gesture_opens_never_load(browser: Browser, site: A
 async def opened(context: Any, site: Any, clock: SystemClock) -> BrowserPage:
     """Open a tab that shows the plain page."""
     page = await open_page(context, None, OPTIONS, clock)
-    await page.send("Page.navigate", {"url": site.url("/plain.html")})
-    async with asyncio.timeout(120):
-        while not page.loaded:
-            await page.wait_changed()
+    await go(page, site.url("/plain.html"))
     return page
 
 

@@ -89,7 +89,7 @@ async def test_a_large_answer_is_noted(look: Look) -> None:
 @pytest.mark.parametrize(
     ("script", "note"),
     [
-        ("endless.js,1", "service workers: 1 never ended and were stopped."),
+        ("endless.js,3", "service workers: 3 never ended and were stopped."),
         ("waiting.js,60", "service workers: 60 did not finish their installation."),
     ],
 )

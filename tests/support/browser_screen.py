@@ -18,11 +18,6 @@ from render.chromium import find_browser
 
 _AXE = Path(axe_core_python.__file__).parent / "axe.min.js"
 _SERIOUS = ("serious", "critical")
-# What another size, theme or language of the same page can break: colours, what is shown of names, and words.
-_BY_LOOK = (
-    "color-contrast", "aria-command-name", "aria-hidden-focus", "button-name", "label", "link-name", "select-name",
-    "document-title", "frame-title", "html-has-lang", "html-lang-valid", "image-alt", "valid-lang",
-)  # fmt: skip
 # Rules none of whose checks can be that serious are not run: what they find is not returned.
 _PREPARE = f"""
 window.lesserRules = {{}};
@@ -90,16 +85,18 @@ class BrowserScreen:
         for kind in ("rawKeyDown", "keyUp"):
             await self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
 
-    async def findings(self, *, again: bool = False) -> list[str]:
-        """Return axe's serious and critical violations in the document: rule, element and summary.
+    async def faults(self) -> list[str]:
+        """Return `findings`, and by how much the document is wider than the window."""
+        found = await self.findings()
+        wide = await self.value("document.documentElement.scrollWidth - innerWidth")
+        return [*found, f"wider by {wide}"] if wide > 0 else found
 
-        `again`: the page was examined in another size, theme or language; only what these can break is.
-        """
+    async def findings(self) -> list[str]:
+        """Return axe's serious and critical violations in the document: rule, element and summary."""
         if not await self.value("'axe' in window"):
             assert await self.value(_AXE.read_text() + _PREPARE) > 0
-        rules = f"runOnly: {json.dumps(_BY_LOOK)}" if again else "rules: lesserRules"
         report = await self.value(
-            f"axe.run(document, {{iframes: false, preload: false, resultTypes: ['violations'], {rules}}})"
+            "axe.run(document, {iframes: false, preload: false, resultTypes: ['violations'], rules: lesserRules})"
             ".then(results => JSON.stringify(results.violations))"
         )
         return [

@@ -41,11 +41,9 @@ EXTENSION = ROOT / "wiki" / "mediawiki" / "Weboid" / "extension.json"
 SECRET = "a secret with at least thirty-two characters"
 FARM = "town"
 LIMIT_S = 240.0
-# Options that leave out the parts of a watch that neither archive, show nor check links: eight processes.
-ARCHIVING_ONLY = tuple(
-    f"--without={part}"
-    for part in ("bot", "replace", "purge", "copies", "verify", "mirror", "lists", "scan", "webhooks")
-)
+# Leaves out the parts of a watch that neither archive, show nor check links.
+_SIDE_PARTS = ("bot", "replace", "purge", "copies", "verify", "mirror", "lists", "scan", "webhooks")
+WITHOUT_SIDE_PARTS = tuple(f"--without={part}" for part in _SIDE_PARTS)
 
 
 @dataclass

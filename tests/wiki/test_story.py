@@ -26,7 +26,7 @@ from tests.support.browser_screen import BrowserScreen
 from tests.support.commands import CommandResult
 from tests.support.documentation_pictures import save_picture
 from tests.support.linked_site import Answer, LinkedSite
-from tests.support.wiki_deployment import ARCHIVING_ONLY, WikiDeployment, article, running_deployment
+from tests.support.wiki_deployment import WITHOUT_SIDE_PARTS, WikiDeployment, article, running_deployment
 from tests.support.wiki_writer import BOT_SECRET, make_bot
 
 pytestmark = [
@@ -230,7 +230,7 @@ async def test_a_link_is_archived_dies_is_repaired_and_lives_again(
     deployment.writer.write("Template:Cite web", CITE_WEB)
     added = deployment.add()
     assert added.code == 0, added
-    with deployment.watched(*ARCHIVING_ONLY):
+    with deployment.watched(*WITHOUT_SIDE_PARTS):
         await asyncio.to_thread(deployment.until, "the front", lambda: deployment.cached(CITED))
         await reader.saves()
         await reader.sees(".weboid-queued", "wiki-queued", links=4)

@@ -8,7 +8,7 @@ import ssl
 import subprocess
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -530,9 +530,10 @@ async def test_a_host_that_does_not_answer_is_asked_once_by_the_browsers_connect
     )
     events: list[Event] = []
     config = RunConfig(tmp_path / "crawl", chosen, 1, stored_level_of=store_everything)
-    await archive_urls(config, [f"{site}/a" for site in sites.values()], clock=CLOCK, report=events.append)
-    for origin in origins.values():
-        origin.close()
+    with ExitStack() as stack:
+        for origin in origins.values():
+            stack.callback(origin.close)
+        await archive_urls(config, [f"{site}/a" for site in sites.values()], clock=CLOCK, report=events.append)
 
     done_by_url = {each.url: each for each in events if isinstance(each, PageDone)}
     for unanswered, seen in kinds.items():
@@ -627,8 +628,8 @@ async def test_the_only_attempt_of_a_confirmation_includes_the_browsers_connecti
     )
     events: list[Event] = []
     config = RunConfig(tmp_path / "crawl", chosen, 1, stored_level_of=store_everything)
-    await archive_urls(config, [f"{SITE}/a", down_url], clock=CLOCK, report=events.append)
-    down.close()
+    with closing(down):
+        await archive_urls(config, [f"{SITE}/a", down_url], clock=CLOCK, report=events.append)
 
     assert {each.url: each.attempts for each in events if isinstance(each, PageDone)} == {f"{SITE}/a": 1, down_url: 1}
     pages = {

@@ -280,9 +280,6 @@ async def test_axe_finds_nothing_serious(drawn: tuple[Path, list[str]], screen: 
         await until(screen, f"{is_list}document.querySelector('[data-view-one]').hidden")
         for size, dark in (((390, 844), True), ((1200, 900), False)):
             await screen.adapt(size=size, dark=dark)
-            findings[name, dark] = await screen.findings()
-            wide = await screen.value("document.documentElement.scrollWidth - innerWidth")
-            if wide > 0:
-                findings[name, dark].append(f"wider by {wide}")
+            findings[name, dark] = await screen.faults()
 
     assert {name: each for name, each in findings.items() if each} == {}

@@ -10,6 +10,7 @@ from render.behaviours.script_run import wait_reaction
 from render.browser import Browser
 from render.chromium import page_options
 from render.page import open_page
+from tests.proxy.chromium import go
 from tests.render.behaviours.conftest import QUICK, Act
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -79,10 +80,7 @@ async def test_a_timer_that_fires_late_is_awaited(browser: Browser, site: Any) -
     clock, options = FastClock(), page_options(QUICK, browser_said=browser.user_agent, version=browser.version)
     async with browser.context() as context:
         page = await open_page(context, None, options, clock)
-        await page.send("Page.navigate", {"url": site.url("/plain.html")})
-        async with asyncio.timeout(120):
-            while not page.loaded:
-                await page.wait_changed()
+        await go(page, site.url("/plain.html"))
         began = page.now()
         await page.send("Runtime.evaluate", {"expression": "setTimeout(() => fetch('/image.png?late'), 290)"})
         asyncio.get_running_loop().call_later(0.1, setattr, clock, "ahead_s", 10.0)

@@ -13,7 +13,7 @@ from tests.support.http_listener import HttpListener, ReceivedRequest, StubRespo
 from tests.support.linked_site import LinkedSite
 from tests.support.services.ports import free_port
 from tests.support.tls_origins import DAY, NOW, TlsOrigin, server_context, write_leaf
-from tests.support.wiki_deployment import ARCHIVING_ONLY, WikiDeployment, article, profile_of, running_deployment
+from tests.support.wiki_deployment import WITHOUT_SIDE_PARTS, WikiDeployment, article, profile_of, running_deployment
 from tests.support.wiki_writer import BOT, BOT_SECRET, make_bot
 
 pytestmark = [pytest.mark.proxy, pytest.mark.playback, pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -64,7 +64,7 @@ def while_watched(deployment: WikiDeployment) -> SetupRun:
     other = deployment.weboid.folder / "other"
     other.write_text("another secret, as long as it must be")
     other.chmod(0o600)
-    with deployment.watched(*ARCHIVING_ONLY):
+    with deployment.watched(*WITHOUT_SIDE_PARTS):
         deployment.until("the front", lambda: deployment.cached("http://site.org/"))
         check = _checked(deployment)
         wrong = _checked(deployment, f"--webhook-secret-file={other}")
